@@ -1,0 +1,50 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set up .venv by themselves.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready-$(shell cat requirements-dev.txt pyproject.toml 2>/dev/null | sha256sum | cut -c1-12)
+
+.PHONY: setup check test demo lab soak clean lock lint fast
+.DEFAULT_GOAL := help
+
+help:            ## show the targets
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
+
+setup: $(STAMP)  ## make .venv from the locked requirements
+
+$(STAMP): requirements-dev.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the locked requirements into $(VENV) (about a minute, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f $(VENV)/.ready-*; touch $@
+
+check: setup lint fast  ## ruff, mypy --strict, house test, fast tests (under a minute)
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+fast: setup
+	@$(BIN)/python -m pytest -q -n auto -m "not journey and not nspawn and not lab and not soak"
+
+test: setup      ## everything that has to pass before a change lands (under ten minutes on two cores)
+	@$(MAKE) --no-print-directory lint
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not lab and not soak"
+
+demo: setup      ## eight simulated machines, five faults, one command, repaired, the same command again
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m provision.sim.demo
+
+lab: setup       ## slow real peers (root, minutes)
+	@$(BIN)/python -m pytest -m lab
+
+soak: setup      ## long seeded runs
+	@$(BIN)/python -m pytest -m soak -n auto
+
+lock:            ## resolve requirements*.in again (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q requirements-dev.in -o requirements-dev.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q requirements.in -c requirements-dev.txt -o requirements.txt
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
