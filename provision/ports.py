@@ -301,7 +301,12 @@ CredentialFor = Callable[[Node], Credential]
 
 @dataclass(frozen=True)
 class Tools:
-    """What a stage may use for one node."""
+    """What a stage may use for one node.
+
+    ``notes`` are this node's and die with the run. The engine sets the last three: ``fresh`` asks for the look before
+    a write (``Maas.fresh``, not the rack's listing), ``names`` are the nodes the inventory knows, and ``claims`` is one
+    book per run of who owns what (``mac aa:bb:…`` and ``tag …`` → node name).
+    """
 
     bmc: Bmc
     maas: Maas
@@ -314,6 +319,9 @@ class Tools:
     credential: Credential
     user_data: Callable[[Node, Secret], Secret]
     notes: dict[str, object] = field(default_factory=dict)
+    fresh: bool = False
+    names: frozenset[str] = frozenset()
+    claims: dict[str, str] = field(default_factory=dict)
 
 
 class Stage(Protocol):

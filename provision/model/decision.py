@@ -29,20 +29,26 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Something goes on by itself; look again after ``pause_s`` seconds."""
+    """Something goes on by itself; look again after ``pause_s`` seconds. ``operation`` as in Act."""
 
     why: str
     pause_s: float
+    operation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Send ``step`` once, then look again after ``pause_s`` seconds. ``erases`` needs leave for this very node."""
+    """Send ``step`` once, then look again after ``pause_s`` seconds. ``erases`` needs leave for this very node.
+
+    ``operation`` names the long work in the machine that begins or goes on (``commissioning``, ``deployment``):
+    admission counts it, and its slot is free again when a decision names none.
+    """
 
     step: Step
     why: str
     erases: bool = False
     pause_s: float = 1.0
+    operation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

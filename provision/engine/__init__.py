@@ -1,0 +1,1 @@
+"""The loop: observe, decide, act, observe again; for one node (reconcile) and for many (fleet)."""
