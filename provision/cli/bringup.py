@@ -1,0 +1,116 @@
+"""Verbs that change machines: bringup, plan, reimage, adopt."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from provision.cli.common import output_option, print_json, print_table, site_options, with_app
+from provision.errors import MisconfiguredError
+
+if TYPE_CHECKING:
+    from provision.app import Sink
+
+
+def sinks(output: str) -> list[Sink]:
+    """Where the events of a long run go: JSON lines, a live screen on a terminal, plain lines elsewhere."""
+    if output == "json":
+        from provision.report.jsonlines import JsonLines
+
+        return [JsonLines(sys.stdout)]
+    if sys.stderr.isatty():
+        from datetime import UTC, datetime
+
+        from rich.console import Console
+
+        from provision.report.screen import Screen
+
+        return [Screen(Console(stderr=True), lambda: datetime.now(UTC))]
+    from provision.report.plain import PlainLines
+
+    return [PlainLines(sys.stderr)]
+
+
+@click.command()
+@click.argument("target")
+@site_options
+@output_option("text", "json")
+@click.option(
+    "--tickets", type=click.Path(path_type=Path), help="Write the open tickets of TARGET to this CSV at the end."
+)
+def bringup(target: str, inventory: Path, state: Path | None, output: str, tickets: Path | None) -> int:
+    """Take machines from "racked, cabled, powered" to "passes acceptance".
+
+    Runs discover, preflight, enlist, commission, deploy, configure and accept on all nodes of TARGET at once. What
+    is already right is only looked at; after a repair the same command goes on from there. Never erases anything.
+
+    \b
+    Example:
+      provision bringup rack-12 --tickets tickets.csv
+    """
+    return with_app(
+        inventory, state, lambda app: app.bringup(target, sinks=sinks(output), text=output == "text", csv_file=tickets)
+    )
+
+
+@click.command()
+@click.argument("target")
+@site_options
+@output_option("table", "json")
+def plan(target: str, inventory: Path, state: Path | None, output: str) -> int:
+    """Show what bringup would do, node by node. Sends not one write.
+
+    \b
+    Example:
+      provision plan 'rack-12:!gpu-12-03'
+    """
+    rows = with_app(inventory, state, lambda app: app.plan(target))
+    if output == "json":
+        print_json(rows)
+    else:
+        print_table(
+            ["node", "next", "stage", "why", "then"],
+            [[row["node"], row["next"], row["stage"], row["why"], ", ".join(row["then"])] for row in rows],
+            empty="no nodes",
+        )
+    return 0 if all(row["next"] == "nothing" for row in rows) else 1
+
+
+@click.command()
+@click.argument("node")
+@click.option("--yes-erase", metavar="NODE", help="Repeat the node's name: its disk will be erased.")
+@site_options
+@output_option("text", "json")
+def reimage(node: str, yes_erase: str | None, inventory: Path, state: Path | None, output: str) -> int:
+    """Install one node afresh. ERASES its operating-system disk.
+
+    The node's name must be said twice. Other nodes are not touched; a reimage that was interrupted goes on with
+    `provision bringup NODE` and erases nothing a second time.
+
+    \b
+    Example:
+      provision reimage gpu-12-03 --yes-erase gpu-12-03
+    """
+    if yes_erase != node:
+        said = "" if yes_erase is None else f" (it says {yes_erase!r})"
+        raise MisconfiguredError(f"reimage erases {node}; to confirm, add: --yes-erase {node}{said}")
+    return with_app(inventory, state, lambda app: app.reimage(node, sinks=sinks(output), text=output == "text"))
+
+
+@click.command()
+@click.argument("node")
+@site_options
+def adopt(node: str, inventory: Path, state: Path | None) -> int:
+    """Accept a machine that was deployed by hand: write the receipt that bringup asks for.
+
+    Nothing is installed or erased. The host's SSH key is trusted as it is at this moment.
+
+    \b
+    Example:
+      provision adopt gpu-12-03
+    """
+    click.echo(with_app(inventory, state, lambda app: app.adopt(node)), err=True)
+    return 0

@@ -1,0 +1,144 @@
+"""Verbs that only look: status, check, triage, macs, history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from provision.cli.common import (
+    output_option,
+    print_json,
+    print_rows,
+    print_table,
+    site_options,
+    with_app,
+)
+
+
+@click.command()
+@click.argument("target", required=False, default="all")
+@site_options
+@output_option("table", "json", "csv")
+def status(target: str, inventory: Path, state: Path | None, output: str) -> int:
+    """Every node: stage, since when, why it waits or is stuck, what happens next.
+
+    Says what was seen last; it asks no BMC and no MAAS.
+
+    \b
+    Example:
+      provision status rack-12
+    """
+    rows = with_app(inventory, state, lambda app: app.status(target))
+    columns = ["node", "rack", "outcome", "stage", "since", "why", "next", "tickets"]
+    print_rows(output, columns, rows, empty="no nodes")
+    return 0 if all(row["outcome"] == "ready" for row in rows) else 1
+
+
+@click.command()
+@click.argument("target")
+@site_options
+@output_option("table", "json")
+def check(target: str, inventory: Path, state: Path | None, output: str) -> int:
+    """One yes or no per host, every no with its evidence. Asks the host and its BMC, changes nothing.
+
+    \b
+    Example:
+      provision check rack-12
+    """
+    rows = with_app(inventory, state, lambda app: app.check(target))
+    if output == "json":
+        print_json(rows)
+    else:
+        print_table(
+            ["node", "healthy", "evidence"],
+            [[row["node"], row["healthy"], "; ".join(row["evidence"])] for row in rows],
+            empty="no nodes",
+        )
+    return 0 if all(row["healthy"] == "yes" for row in rows) else 1
+
+
+@click.command()
+@click.argument("target")
+@site_options
+@output_option("table", "json")
+def triage(target: str, inventory: Path, state: Path | None, output: str) -> int:
+    """Gather evidence now and judge it, without touching anything.
+
+    Opens and closes no ticket: bringup does that.
+
+    \b
+    Example:
+      provision triage gpu-12-03
+    """
+    rows = with_app(inventory, state, lambda app: app.triage(target))
+    if output == "json":
+        print_json(rows)
+        return 0 if not any(row["findings"] for row in rows) else 1
+    table = [
+        [row["node"], f["category"], f["locator"], f["action"], f["dispatch"], f["ask"], f"{f['confidence']:.2f}"]
+        for row in rows
+        for f in row["findings"]
+    ]
+    print_table(
+        ["node", "category", "locator", "action", "dispatch", "what to do", "confidence"], table, empty="no findings"
+    )
+    for row in rows:
+        for gap in row["gaps"]:
+            click.echo(f"{row['node']}: could not look at {gap}", err=True)
+    return 0 if not table else 1
+
+
+@click.command()
+@click.argument("target")
+@site_options
+@output_option("table", "json", "csv")
+def macs(target: str, inventory: Path, state: Path | None, output: str) -> int:
+    """Every NIC of every node with its MAC, link and speed, read from the BMCs.
+
+    \b
+    Example:
+      provision macs rack-12 --output csv > macs.csv
+    """
+    rows, complaints = with_app(inventory, state, lambda app: app.macs(target))
+    columns = [
+        "node",
+        "port",
+        "locator",
+        "mac",
+        "current_mac",
+        "link",
+        "speed_mbps",
+        "kind",
+        "boot",
+        "switch",
+        "switch_port",
+    ]
+    print_rows(output, columns, rows, empty="no NIC was found")
+    for line in complaints:
+        click.echo(line, err=True)
+    return 0 if not complaints else 1
+
+
+@click.command()
+@click.argument("node")
+@click.option("--limit", type=click.IntRange(1), default=200, show_default=True, help="At most so many events.")
+@site_options
+@output_option("table", "json")
+def history(node: str, limit: int, inventory: Path, state: Path | None, output: str) -> int:
+    """A node's timeline: stages, acts, tickets, who ran what.
+
+    \b
+    Example:
+      provision history gpu-12-03
+    """
+    rows = with_app(inventory, state, lambda app: app.history(node, limit=limit))
+    if output == "json":
+        print_json(rows)
+    else:
+        print_table(
+            ["at (UTC)", "run", "what"],
+            [[r["at"], r["run"], r["text"]] for r in rows],
+            empty=f"{node} has no history yet",
+        )
+    return 0
