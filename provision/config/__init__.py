@@ -1,0 +1,1 @@
+"""Config: an Ansible inventory in, checked nodes, profiles and settings out (docs/reference/inventory.md)."""

@@ -1,0 +1,227 @@
+"""Site settings: the group var ``provision``. Addresses of services and references to secrets live here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from provision.config.profile import Strict, Text
+from provision.config.secrets import SecretRef
+from provision.errors import MisconfiguredError
+from provision.model.node import Node
+from provision.model.secret import Credential
+from provision.model.site import Limits, PowerBy, Site
+
+_LIMITS = Limits()
+StageName = Literal["discover", "preflight", "enlist", "commission", "deploy", "configure", "accept"]
+
+
+@dataclass(frozen=True, slots=True)
+class MaasSettings:
+    """Where MAAS is. ``url`` ends before ``/api``: ``http://maas.site:5240/MAAS``. ``proxy`` None: no proxy."""
+
+    url: str
+    key: SecretRef
+    ca_file: Path | None = None
+    proxy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BmcLogin:
+    """A user and where its password is. ``name`` is the same for all nodes that share the pair."""
+
+    name: str
+    user: str
+    password: SecretRef
+
+
+@dataclass(frozen=True, slots=True)
+class SshSettings:
+    """How deployed hosts are reached. ``key_file`` is our private key (mode 0600)."""
+
+    user: str = "ubuntu"
+    key_file: Path | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What one site is set to. ``site`` is the part that the core may know; all paths are absolute.
+
+    ``bmc_overrides`` maps node names to the login that ``bmc_user``/``bmc_password`` gave them; other nodes use
+    ``bmc``. ``playbook`` None means the built-in one; ``store`` None means SQLite in the state directory.
+    """
+
+    inventory: Path
+    site: Site = field(default_factory=Site)
+    maas: MaasSettings | None = None
+    bmc: BmcLogin | None = None
+    bmc_overrides: Mapping[str, BmcLogin] = field(default_factory=dict)
+    ssh: SshSettings = field(default_factory=SshSettings)
+    playbook: Path | None = None
+    ntp: tuple[str, ...] = ()
+    apt_proxy: str | None = None
+    ca_certificates: tuple[Path, ...] = ()
+    store: str | None = None
+
+    def need_maas(self) -> MaasSettings:
+        """MAAS's settings, for commands that cannot do without.
+
+        Raises:
+            MisconfiguredError: the inventory has none.
+        """
+        if self.maas is None:
+            raise MisconfiguredError(
+                f"group var provision: maas is missing in {self.inventory}: expected a mapping with url and key"
+            )
+        return self.maas
+
+    def secret_refs(self) -> Iterator[SecretRef]:
+        """Every reference to a secret, for scrubbing what leaves the program."""
+        if self.maas is not None:
+            yield self.maas.key
+        if self.bmc is not None:
+            yield self.bmc.password
+        yield from (login.password for login in self.bmc_overrides.values())
+
+
+def credential_for(settings: Settings, node: Node) -> Credential:
+    """The BMC's user and password for one node, fetched now.
+
+    Raises:
+        MisconfiguredError: the inventory names none, or the secret cannot be fetched.
+    """
+    login = settings.bmc_overrides.get(node.name, settings.bmc)
+    if login is None:
+        raise MisconfiguredError(
+            f"host {node.name}: no BMC credential: expected provision.bmc with user and password, "
+            f"or bmc_user and bmc_password of the host or its group"
+        )
+    return Credential(login.name, login.user, login.password.resolve())
+
+
+class _Maas(Strict):
+    url: Text = Field(description="MAAS's address, such as http://maas.example:5240/MAAS")
+    key: Any = Field(description="a reference to the API key: env:NAME, file:PATH, cmd:PROGRAM … or !vault")
+    ca_file: Text | None = None
+    proxy: Text | None = None
+
+    @field_validator("url", "proxy")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        return None if value is None else _http(value)
+
+
+class _Bmc(Strict):
+    user: Text = Field(description="the BMC's user name")
+    password: Any = Field(description="a reference to the password: env:NAME, file:PATH, cmd:PROGRAM … or !vault")
+
+
+class _Ssh(Strict):
+    user: Text = "ubuntu"
+    key_file: Text | None = None
+
+
+class _Limits(Strict):
+    in_flight: int = Field(default=_LIMITS.in_flight, ge=1)
+    per_rack: int = Field(default=_LIMITS.per_rack, ge=1)
+    per_power_feed: int = Field(default=_LIMITS.per_power_feed, ge=1)
+    deployments: int = Field(default=_LIMITS.deployments, ge=1)
+
+
+class _Stage(Strict):
+    deadline_s: float | None = Field(None, gt=0, description="seconds until the stage gives up")
+    max_acts: int | None = Field(None, ge=1, description="how many writes the stage may send to one node")
+
+
+class SettingsSchema(Strict):
+    """The group var ``provision`` as people write it."""
+
+    maas: _Maas | None = None
+    power_by: Literal["maas", "provision"] = "maas"
+    bmc: _Bmc | None = None
+    ssh: _Ssh = _Ssh()
+    limits: _Limits = _Limits()
+    pace: float = Field(1.0, gt=0, le=100)
+    stages: dict[StageName, _Stage] = Field(default_factory=dict)
+    max_clock_offset_s: float = Field(60.0, gt=0)
+    may_change_bios: bool = False
+    commissioning_scripts: tuple[Text, ...] = Field((), strict=False)
+    testing_scripts: tuple[Text, ...] = Field((), strict=False)
+    playbook: Text | None = None
+    ntp: tuple[Text, ...] = Field((), strict=False)
+    apt_proxy: Text | None = None
+    ca_certificates: tuple[Text, ...] = Field((), strict=False)
+    store: Text | None = None
+
+    @field_validator("apt_proxy")
+    @classmethod
+    def _proxy(cls, value: str | None) -> str | None:
+        return None if value is None else _http(value)
+
+    def to_settings(self, base: Path, overrides: Mapping[str, BmcLogin]) -> Settings:
+        """The frozen value. Relative paths are relative to ``base``, the inventory's directory.
+
+        Raises:
+            ValueError: a secret is not a reference; the sentence names the setting.
+        """
+
+        def path(text: str) -> Path:
+            return (base / Path(text).expanduser()).absolute()
+
+        maas = bmc = None
+        if self.maas is not None:
+            maas = MaasSettings(
+                self.maas.url.rstrip("/").removesuffix("/api/2.0"),
+                _ref("provision.maas.key", self.maas.key, base),
+                path(self.maas.ca_file) if self.maas.ca_file else None,
+                self.maas.proxy,
+            )
+        if self.bmc is not None:
+            bmc = BmcLogin("bmc", self.bmc.user, _ref("provision.bmc.password", self.bmc.password, base))
+        return Settings(
+            inventory=base,
+            site=self._site(),
+            maas=maas,
+            bmc=bmc,
+            bmc_overrides=dict(overrides),
+            ssh=SshSettings(self.ssh.user, path(self.ssh.key_file) if self.ssh.key_file else None),
+            playbook=path(self.playbook) if self.playbook else None,
+            ntp=self.ntp,
+            apt_proxy=self.apt_proxy,
+            ca_certificates=tuple(path(item) for item in self.ca_certificates),
+            store=self.store,
+        )
+
+    def _site(self) -> Site:
+        return Site(
+            power_by=PowerBy(self.power_by),
+            limits=Limits(**self.limits.model_dump()),
+            pace=self.pace,
+            deadlines_s={name: s.deadline_s for name, s in self.stages.items() if s.deadline_s is not None},
+            max_acts={name: s.max_acts for name, s in self.stages.items() if s.max_acts is not None},
+            max_clock_offset_s=self.max_clock_offset_s,
+            may_change_bios=self.may_change_bios,
+            commissioning_scripts=self.commissioning_scripts,
+            testing_scripts=self.testing_scripts,
+        )
+
+
+def _ref(variable: str, value: object, base: Path) -> SecretRef:
+    try:
+        return SecretRef.parse(variable, value, base=base)
+    except ValueError as error:
+        raise ValueError(f"{variable}: {error}") from None
+
+
+def _http(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"expected an address that begins with http:// or https://, found {value!r}")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("a user or password in the address would be shown in messages; take it out")
+    return value
