@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from provision.sim.parts import Fault, SimDimm, SimDrive, SimError, SimGpu, SimNic, SimPcieSlot, SimPsu
+from provision.sim import find
+from provision.sim.parts import Fault, SimDrive, SimError, SimGpu, SimNic, SimPcieSlot
 
 if TYPE_CHECKING:
     from provision.sim.machine import SimMachine
@@ -99,120 +100,46 @@ def healthy_bios(nics: Iterable[SimNic]) -> dict[str, str]:
     }
 
 
-def _choose(wanted: str, names: dict[str, str], what: str) -> str:
-    if wanted not in names:
-        raise SimError(f"no such {what}; there are {', '.join(dict.fromkeys(names.values()))}")
-    return names[wanted]
-
-
-def _number(
-    default: str, numbers: Callable[[SimMachine], Iterable[int]], what: str
-) -> Callable[[SimMachine, str], str]:
-    def resolve_number(machine: SimMachine, arg: str) -> str:
-        return _choose(arg or default, {str(n): str(n) for n in numbers(machine)}, what)
-
-    return resolve_number
-
-
-def _port(machine: SimMachine, arg: str) -> str:
-    names = {n.name: n.name for n in machine.nics} | {n.slot_label: n.name for n in machine.nics}
-    return _choose(arg or machine.boot_nic.name, names, "port")
-
-
-def _card(machine: SimMachine, arg: str) -> str:
-    default = next((n.adapter for n in reversed(machine.nics) if not n.boot), machine.boot_nic.adapter)
-    names = {n.adapter: n.adapter for n in machine.nics} | {n.name: n.adapter for n in machine.nics}
-    return _choose(arg or default, names, "network card")
-
-
-def _socket(machine: SimMachine, arg: str) -> str:
-    return _choose(arg or "A1", {dimm.label: dimm.label for dimm in machine.dimms}, "memory socket")
-
-
-def _amount(default: str, unit: str) -> Callable[[SimMachine, str], str]:
-    def resolve_amount(machine: SimMachine, arg: str) -> str:
-        try:
-            return f"{float(arg or default):g}"
-        except ValueError:
-            raise SimError(f"a number of {unit} was expected, such as {default}") from None
-
-    return resolve_amount
-
-
-def _silence(machine: SimMachine, arg: str) -> str:
-    return _choose(arg or "refused", {"refused": "refused", "hang": "hang"}, "kind of silence")
-
-
-def nic(machine: SimMachine, name: str) -> SimNic:
-    """The port of this FQDD."""
-    return next(item for item in machine.nics if item.name == name)
-
-
-def drive(machine: SimMachine, bay: str) -> SimDrive:
-    """The data drive in this bay."""
-    return next(item for item in machine.drives if str(item.bay) == bay and not item.boot)
-
-
-def psu(machine: SimMachine, number: str) -> SimPsu:
-    """The power supply of this number."""
-    return next(item for item in machine.psus if str(item.number) == number)
-
-
-def gpu(machine: SimMachine, number: str) -> SimGpu:
-    """The GPU of this number."""
-    return next(item for item in machine.gpus if str(item.number) == number)
-
-
-def dimm(machine: SimMachine, label: str) -> SimDimm:
-    """The memory module in this socket."""
-    return next(item for item in machine.dimms if item.label == label)
-
-
-def slot(machine: SimMachine, number: str) -> SimPcieSlot:
-    """The PCIe slot of this number."""
-    return next(item for item in machine.slots if str(item.number) == number)
-
-
 def _unplug(machine: SimMachine, name: str) -> None:
-    nic(machine, name).cabled = False
+    find.nic(machine, name).cabled = False
 
 
 def _swap(machine: SimMachine, name: str) -> None:
-    port = nic(machine, name)
+    port = find.nic(machine, name)
     head = port.planned_port.rstrip("0123456789")
     # 24 ports away: the other half of the switch, which lies in another VLAN.
     port.actual_port = f"{head}{int(port.planned_port.removeprefix(head) or 0) + 24}"
 
 
 def _cord_out(machine: SimMachine, number: str) -> None:
-    psu(machine, number).cord = False
+    find.psu(machine, number).cord = False
 
 
 def _psu_dies(machine: SimMachine, number: str) -> None:
-    psu(machine, number).failed = True
+    find.psu(machine, number).failed = True
 
 
 def _drive_gone(machine: SimMachine, bay: str) -> None:
-    drive(machine, bay).present = False
+    find.drive(machine, bay).present = False
 
 
 def _drive_fails(machine: SimMachine, bay: str) -> None:
-    drive(machine, bay).failing = True
+    find.drive(machine, bay).failing = True
 
 
 def _narrow(machine: SimMachine, number: str) -> None:
-    slot(machine, number).width = 4
+    find.slot(machine, number).width = 4
 
 
 def _gpu_gone(machine: SimMachine, number: str) -> None:
-    gpu(machine, number).present = False
+    find.gpu(machine, number).present = False
 
 
 def _card_gone(machine: SimMachine, adapter: str) -> None:
     for port in machine.nics:
         if port.adapter == adapter:
             port.present = False
-            slot(machine, str(port.slot)).present = False
+            find.slot(machine, str(port.slot)).present = False
 
 
 def _riser_off(machine: SimMachine, number: str) -> None:
@@ -224,7 +151,7 @@ def _riser_off(machine: SimMachine, number: str) -> None:
 
 
 def _dimm_errs(machine: SimMachine, label: str) -> None:
-    dimm(machine, label).errors = True
+    find.dimm(machine, label).errors = True
 
 
 def _busy(machine: SimMachine, seconds: str) -> None:
@@ -241,6 +168,14 @@ def _clock_off(machine: SimMachine, count: str) -> None:
 
 def _clock_right(machine: SimMachine, count: str) -> None:
     machine.bmc_clock_offset_s = 0.0
+
+
+def _pxe_off(machine: SimMachine, arg: str) -> None:
+    machine.bios |= {"PxeDev1EnDis": "Disabled", "HttpDev1EnDis": "Disabled"}
+
+
+def _pxe_on(machine: SimMachine, arg: str) -> None:
+    machine.bios |= {"PxeDev1EnDis": "Enabled", "HttpDev1EnDis": "Enabled"}
 
 
 def _dhcp_off(machine: SimMachine, arg: str) -> None:
@@ -264,9 +199,17 @@ def _line(message_id: str, text: str, severity: str = "Critical", *, fqdd: str =
 
 def _link_line(message_id: str, word: str, severity: str, *, clears: bool = False) -> Says:
     def write(machine: SimMachine, name: str) -> tuple[Line, ...]:
-        port = nic(machine, name)
+        port = find.nic(machine, name)
         text = f"The {port.slot_label} network link is {word}."
         return (Line(message_id, text, severity, (port.adapter, name.split("-")[1]), name, clears),)
+
+    return write
+
+
+def _drive_line(message_id: str, what: str, severity: str, *, clears: bool = False) -> Says:
+    def write(machine: SimMachine, bay: str) -> tuple[Line, ...]:
+        name = find.drive(machine, bay).name
+        return (Line(message_id, f"Drive {bay} {what} 1.", severity, (bay, "1"), name, clears),)
 
     return write
 
@@ -274,7 +217,7 @@ def _link_line(message_id: str, word: str, severity: str, *, clears: bool = Fals
 def _gone_line(what: str, fqdds: Callable[[SimMachine, str], list[str]]) -> Says:
     def write(machine: SimMachine, arg: str) -> tuple[Line, ...]:
         return tuple(
-            Line("PR8", f"{what} {fqdd} is no longer detected.", "Informational", (fqdd,), fqdd)
+            Line("PR8", f"{what} {fqdd} is no longer detected.", "Warning", (fqdd,), fqdd)
             for fqdd in fqdds(machine, arg)
         )
 
@@ -292,97 +235,123 @@ def _back_line(what: str, fqdds: Callable[[SimMachine, str], list[str]]) -> Says
 
 
 def _gpu_fqdd(machine: SimMachine, number: str) -> list[str]:
-    return [gpu(machine, number).name]
+    return [find.gpu(machine, number).name]
 
 
 def _card_fqdd(machine: SimMachine, adapter: str) -> list[str]:
     return [port.name for port in machine.nics if port.adapter == adapter]
 
 
-def _psu_numbers(machine: SimMachine) -> list[int]:
-    return [item.number for item in machine.psus]
-
-
-def _bays(machine: SimMachine) -> list[int]:
-    return [item.bay for item in machine.drives if not item.boot]
-
-
-def _slot_numbers(machine: SimMachine) -> list[int]:
-    return [item.number for item in machine.slots]
-
-
-def _gpu_numbers(machine: SimMachine) -> list[int]:
-    return [item.number for item in machine.gpus]
-
-
-def _risers(machine: SimMachine) -> list[int]:
-    return sorted({item.riser for item in machine.slots if item.riser is not None})
-
-
 FAULTS: dict[str, FaultKind] = {
     "cable_unplugged": FaultKind(
-        "a network cable is out", "NIC (default: the boot port)", _port, _unplug,
-        says=_link_line("NIC100", "down", "Warning"), at_post=True,
+        "a network cable is out",
+        "NIC (default: the boot port)",
+        find.port_name,
+        _unplug,
+        says=_link_line("NIC100", "down", "Warning"),
+        at_post=True,
         ends=_link_line("NIC101", "started", "Informational", clears=True),
     ),
     "cable_wrong_port": FaultKind(
-        "a network cable ends in another port of its switch, in another VLAN", "NIC (default: the boot port)", _port,
+        "a network cable ends in another port of its switch, in another VLAN",
+        "NIC (default: the boot port)",
+        find.port_name,
         _swap,
     ),
     "psu_cord_out": FaultKind(
-        "a power cord is out", "PSU (default 2)", _number("2", _psu_numbers, "power supply"), _cord_out,
+        "a power cord is out",
+        "PSU (default 2)",
+        find.number("2", find.psu_numbers, "power supply"),
+        _cord_out,
         says=_line("PSU0003", "Power supply {arg} gets no input power.", fqdd="PSU.Slot.{arg}"),
-        ends=_line("PSU0017", "Power supply {arg} works normally.", "Informational", fqdd="PSU.Slot.{arg}",
-                   clears=True),
+        ends=_line(
+            "PSU0017", "Power supply {arg} works normally.", "Informational", fqdd="PSU.Slot.{arg}", clears=True
+        ),
     ),
     "psu_failed": FaultKind(
-        "a power supply is dead", "PSU (default 2)", _number("2", _psu_numbers, "power supply"), _psu_dies,
+        "a power supply is dead",
+        "PSU (default 2)",
+        find.number("2", find.psu_numbers, "power supply"),
+        _psu_dies,
         says=_line("PSU0001", "Power supply {arg} failed.", fqdd="PSU.Slot.{arg}"),
-        ends=_line("PSU0017", "Power supply {arg} works normally.", "Informational", fqdd="PSU.Slot.{arg}",
-                   clears=True),
+        ends=_line(
+            "PSU0017", "Power supply {arg} works normally.", "Informational", fqdd="PSU.Slot.{arg}", clears=True
+        ),
     ),
     "nvme_missing": FaultKind(
-        "a data drive is not there", "bay (default 4)", _number("4", _bays, "bay"), _drive_gone,
-        says=_line("PDR1016", "Drive {arg} is removed from its bay.", fqdd="Disk.Bay.{arg}"),
-        ends=_line("PDR1024", "Drive {arg} is installed.", "Informational", fqdd="Disk.Bay.{arg}", clears=True),
+        "a data drive is not there",
+        "bay (default 4)",
+        find.number("4", find.bays, "bay"),
+        _drive_gone,
+        says=_drive_line("PDR1016", "is removed from disk bay", "Critical"),
+        ends=_drive_line("PDR8", "is inserted in disk bay", "Informational", clears=True),
     ),
     "nvme_failing": FaultKind(
-        "a data drive announces its failure", "bay (default 4)", _number("4", _bays, "bay"), _drive_fails,
-        says=_line("PDR1002", "A predictive failure was found on drive {arg}.", "Warning", fqdd="Disk.Bay.{arg}"),
-        ends=_line("PDR1024", "Drive {arg} is installed.", "Informational", fqdd="Disk.Bay.{arg}", clears=True),
+        "a data drive announces its failure",
+        "bay (default 4)",
+        find.number("4", find.bays, "bay"),
+        _drive_fails,
+        says=_drive_line("PDR1002", "announces its failure in disk bay", "Warning"),
+        ends=_drive_line("PDR1017", "works normally in disk bay", "Informational", clears=True),
     ),
     "pcie_width": FaultKind(
-        "a PCIe link trained with four lanes of sixteen", "slot (default 38)",
-        _number("38", _slot_numbers, "slot"), _narrow, at_post=True,
-        says=_line("UEFI0031", "The PCIe link of slot {arg} is narrower than expected: x4 of x16.", "Warning",
-                   fqdd="PCIe.Slot.{arg}"),
-        ends=_line("PCI3005", "The PCIe link of slot {arg} works normally.", "Informational", fqdd="PCIe.Slot.{arg}",
-                   clears=True),
+        "a PCIe link trained with four lanes of sixteen",
+        "slot (default 38)",
+        find.number("38", find.slot_numbers, "slot"),
+        _narrow,
+        at_post=True,
+        says=_line(
+            "UEFI0031", "The PCIe link of slot {arg} is narrower than expected: x4 of x16.", fqdd="PCIe.Slot.{arg}"
+        ),
     ),
     "gpu_missing": FaultKind(
-        "a GPU is not detected", "GPU (default 3)", _number("3", _gpu_numbers, "GPU"), _gpu_gone,
-        says=_gone_line("Device", _gpu_fqdd), ends=_back_line("Device", _gpu_fqdd),
+        "a GPU is not detected",
+        "GPU (default 3)",
+        find.number("3", find.gpu_numbers, "GPU"),
+        _gpu_gone,
+        says=_gone_line("Device", _gpu_fqdd),
+        ends=_back_line("Device", _gpu_fqdd),
     ),
     "nic_missing": FaultKind(
-        "a network card is not detected", "card (default: the last one that is not the boot card)", _card, _card_gone,
-        says=_gone_line("Device", _card_fqdd), ends=_back_line("Device", _card_fqdd),
+        "a network card is not detected",
+        "card (default: the last one that is not the boot card)",
+        find.card_name,
+        _card_gone,
+        says=_gone_line("Device", _card_fqdd),
+        ends=_back_line("Device", _card_fqdd),
     ),
     "riser_loose": FaultKind(
-        "a riser's cable is loose: every GPU, card and slot on it is gone", "riser (default 2)",
-        _number("2", _risers, "riser"), _riser_off, at_post=True,
+        "a riser's cable is loose: every GPU, card and slot on it is gone",
+        "riser (default 2)",
+        find.number("2", find.risers, "riser"),
+        _riser_off,
+        at_post=True,
         says=_line("HWC2011", "A cable of riser {arg} is not connected, or badly.", fqdd="Riser.{arg}"),
-        ends=_line("HWC2010", "The cables of riser {arg} are connected.", "Informational", fqdd="Riser.{arg}",
-                   clears=True),
+        ends=_line(
+            "HWC2010", "The cables of riser {arg} are connected.", "Informational", fqdd="Riser.{arg}", clears=True
+        ),
     ),
     "dimm_errors": FaultKind(
-        "a memory module has uncorrectable errors", "socket (default A1)", _socket, _dimm_errs, at_post=True,
+        "a memory module has uncorrectable errors",
+        "socket (default A1)",
+        find.socket,
+        _dimm_errs,
+        at_post=True,
         says=_line("MEM0001", "Multi-bit memory errors were found in socket {arg}.", fqdd="DIMM.Socket.{arg}"),
-        ends=_line("MEM8000", "Memory in socket {arg} works normally.", "Informational", fqdd="DIMM.Socket.{arg}",
-                   clears=True),
+        ends=_line(
+            "MEM0006",
+            "A memory module is present in socket {arg}.",
+            "Informational",
+            fqdd="DIMM.Socket.{arg}",
+            clears=True,
+        ),
     ),
-    "bmc_dead": FaultKind("nothing answers at the BMC's address", "refused or hang (default refused)", _silence),
+    "bmc_dead": FaultKind("nothing answers at the BMC's address", "refused or hang (default refused)", find.silence),
     "bmc_busy": FaultKind(
-        "the BMC answers 503 for a while", "simulated seconds (default 60)", _amount("60", "seconds"), strike=_busy,
+        "the BMC answers 503 for a while",
+        "simulated seconds (default 60)",
+        find.amount("60", "seconds"),
+        strike=_busy,
         mend=_not_busy,
     ),
     "bmc_stores_nothing": FaultKind("the BMC says that it stored the boot override and does not"),
@@ -390,9 +359,14 @@ FAULTS: dict[str, FaultKind] = {
     "deploy_fails": FaultKind("every installation fails"),
     "commissioning_fails": FaultKind("a commissioning script fails"),
     "clock_off": FaultKind(
-        "the BMC's clock is wrong", "hours ahead (default 7)", _amount("7", "hours"), strike=_clock_off,
+        "the BMC's clock is wrong",
+        "hours ahead (default 7)",
+        find.amount("7", "hours"),
+        strike=_clock_off,
         mend=_clock_right,
     ),
+    "lockdown": FaultKind("the BMC's lockdown mode refuses changes of the configuration"),
+    "pxe_disabled": FaultKind("no network boot device is enabled in the BIOS", strike=_pxe_off, mend=_pxe_on),
     "disk_order": FaultKind("drives are numbered anew at each boot"),
     "no_dhcp": FaultKind("nobody answers DHCP in the machine's rack", strike=_dhcp_off, mend=_dhcp_on),
-}  # fmt: skip
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -38,6 +38,7 @@ POST_STATES = (
 NETWORK_SECONDS = 10.0  # DHCP and the first file
 NO_ANSWER_SECONDS = 60.0  # what firmware waits for a DHCP offer before it goes on to the next boot option
 DISK_BOOT_SECONDS = 40.0
+SHUTDOWN_SECONDS = 20.0
 RESET_TYPES = (
     "On",
     "ForceOff",
@@ -68,6 +69,21 @@ class Parts:
     gpus: list[SimGpu] = field(default_factory=list)
     dimms: list[SimDimm] = field(default_factory=list)
     slots: list[SimPcieSlot] = field(default_factory=list)
+
+
+@dataclass
+class BiosJob:
+    """A configuration job of the BMC: it waits for the next POST, which it spends, and then the machine boots again."""
+
+    number: int
+    created: datetime
+    attributes: dict[str, str] = field(default_factory=dict)
+    state: str = "Scheduled"
+
+    @property
+    def name(self) -> str:
+        """``JID_`` and twelve digits."""
+        return f"JID_{self.number:012d}"
 
 
 class SimMachine:
@@ -113,6 +129,8 @@ class SimMachine:
         self.host: SimHost | None = None
         self.installed: SimHost | None = None
         self.parts_revision = 0
+        self.watchers: list[Callable[[], None]] = []
+        self.jobs: list[BiosJob] = []
         self._healthy = parts
         self._parts = deepcopy(parts)
         self._boot: asyncio.Task[None] | None = None
@@ -192,6 +210,8 @@ class SimMachine:
         for fault in self.faults:
             table.FAULTS[fault.kind].apply(self, fault.arg)
         self.parts_revision += 1
+        for watcher in self.watchers:
+            watcher()
 
     def _write_log(self, lines: tuple[table.Line, ...]) -> None:
         for line in lines:
@@ -237,7 +257,10 @@ class SimMachine:
         elif reset_type in {"ForceOff", "GracefulShutdown"}:
             if not self.powered:
                 raise PressRefusedError("PSU502", "The server is already powered off.")
-            self.power_off()
+            if reset_type == "GracefulShutdown" and self.host is not None:
+                self.spawn(self._shut_down(self.boot_count))
+            else:
+                self.power_off()
         elif reset_type == "PushPowerButton":
             self.power_off() if self.powered else self.power_on()
         elif not self.powered:
@@ -245,6 +268,11 @@ class SimMachine:
         elif reset_type != "Nmi":
             self.power_off()
             self.power_on()
+
+    async def _shut_down(self, boot: int) -> None:
+        await self.world.clock.sleep(SHUTDOWN_SECONDS)
+        if self.boot_count == boot:
+            self.power_off()
 
     def power_on(self) -> None:
         """Apply power and start POST, unless it is on already or no supply gives power."""
@@ -284,9 +312,12 @@ class SimMachine:
         self.post_changed = self.bmc_now()
 
     async def _run_boot(self) -> None:
-        for state, seconds in POST_STATES:
-            self._progress(state)
-            await self.world.clock.sleep(seconds)
+        await self._post()
+        if waiting := [job for job in self.jobs if job.state == "Scheduled"]:
+            for job in waiting:
+                self.bios |= job.attributes
+                job.state = "Completed"
+            await self._post()
         for fault in self.faults:
             row = table.FAULTS[fault.kind]
             if row.at_post:
@@ -298,6 +329,11 @@ class SimMachine:
         if network and await self._network_boot(http=http):
             return
         await self.boot_from_disk()
+
+    async def _post(self) -> None:
+        for state, seconds in POST_STATES:
+            self._progress(state)
+            await self.world.clock.sleep(seconds)
 
     async def _network_boot(self, *, http: bool) -> bool:
         nic = self.boot_nic

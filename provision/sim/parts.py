@@ -74,7 +74,11 @@ class SimDrive:
     @property
     def name(self) -> str:
         """The Dell FQDD."""
-        return f"Disk.Direct.{self.bay}-{self.bay}:BOSS.SL.14-1" if self.boot else f"Disk.Bay.{self.bay}"
+        return (
+            f"Disk.Direct.{self.bay}-{self.bay}:BOSS.SL.14-1"
+            if self.boot
+            else f"Disk.Bay.{self.bay}:Enclosure.Internal.0-1"
+        )
 
     @property
     def locator(self) -> str:
