@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from enum import Enum
@@ -149,3 +150,43 @@ class RunEnded(Event):
     counts: tuple[tuple[str, int], ...]
     took_s: float
     exit_status: int
+
+
+def read_event(data: Mapping[str, Any]) -> Event | None:
+    """Undo ``as_dict``. None for a kind or a shape that this version does not know (a newer one wrote it)."""
+    kind = _KINDS.get(str(data.get("event")))
+    if kind is None:
+        return None
+    values: dict[str, Any] = {}
+    for item in fields(kind):
+        if item.name not in data:
+            continue
+        value = data[item.name]
+        if item.name == "at":
+            value = datetime.fromisoformat(str(value))
+        elif item.name == "outcome":
+            value = Outcome(value)
+        elif isinstance(value, list):
+            value = tuple(tuple(part) if isinstance(part, list) else part for part in value)
+        values[item.name] = value
+    try:
+        return kind(**values)
+    except TypeError:
+        return None
+
+
+_KINDS: dict[str, type[Event]] = {
+    kind.__name__[0].lower() + re.sub(r"([A-Z])", lambda m: "-" + m.group(1).lower(), kind.__name__[1:]): kind
+    for kind in (
+        RunStarted,
+        StageStarted,
+        Waited,
+        Acted,
+        StageEnded,
+        NodeEnded,
+        TicketMoved,
+        FindingMade,
+        Said,
+        RunEnded,
+    )
+}

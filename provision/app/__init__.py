@@ -1,0 +1,167 @@
+"""The app: what the verbs do, on adapters and a store that it builds from the site's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from provision.app import looks, press, runs
+from provision.app.runs import Sink
+from provision.app.wiring import Wiring
+from provision.config.importer import import_csv
+from provision.errors import MisconfiguredError
+from provision.model.decision import Outcome
+from provision.model.node import Node
+from provision.report.tickets import rows as report_rows
+from provision.report.tickets import to_csv
+
+__all__ = ["App", "Sink", "import_inventory"]
+
+
+class App:
+    """One command's view of a site. Everything is opened when it is first needed."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+
+    @classmethod
+    def open(cls, inventory: Path, state: Path | None) -> Self:
+        """Nothing is read yet. ``state`` None: a command that keeps no state."""
+        return cls(Wiring(inventory, state))
+
+    async def close(self) -> None:
+        """Close what was opened."""
+        await self._wiring.close()
+
+    def _one(self, name: str) -> Node:
+        nodes = self._wiring.select(name)
+        if len(nodes) != 1 or nodes[0].name != name:
+            raise MisconfiguredError(f"{name} is not the name of one node; this verb takes exactly one node")
+        return nodes[0]
+
+    async def bringup(
+        self, target: str, *, sinks: Sequence[Sink], text: bool = True, csv_file: Path | None = None
+    ) -> int:
+        """Bring the target up; exit status. ``text``: say at the end what is to be done, on stderr."""
+        nodes = self._wiring.select(target)
+        status, outcomes = await runs.bring_up(self._wiring, nodes, verb="bringup", target=target, sinks=sinks)
+        if csv_file is not None:
+            rows = await self.ticket_rows(target, open_only=True)
+            runs.write_csv(to_csv(rows), csv_file)
+        if text:
+            await self._summary(target, nodes, outcomes, csv_file)
+        return status
+
+    async def _summary(
+        self, target: str, nodes: Sequence[Node], outcomes: dict[str, Outcome], csv_file: Path | None
+    ) -> None:
+        from sys import stderr
+
+        from provision.report.text import clean
+
+        names = {node.name for node in nodes}
+        tickets = [t for t in await self._wiring.store.tickets(open_only=True) if t.node in names]
+        for ticket in tickets:
+            stderr.write(clean(f"  {ticket.id}  {ticket.node}  {ticket.locator}: {ticket.ask}") + "\n")
+        if tickets:
+            where = str(csv_file) if csv_file else f"`provision tickets export '{target}' --format csv`"
+            stderr.write(f"{len(tickets)} open ticket(s): {where}\n")
+        ready = sum(1 for outcome in outcomes.values() if outcome is Outcome.READY)
+        stderr.write(f"{ready} of {len(outcomes)} ready")
+        stderr.write("\n" if ready == len(outcomes) else f"; after the repair: provision bringup '{target}'\n")
+
+    async def plan(self, target: str) -> list[dict[str, Any]]:
+        """What bringup would do, node by node."""
+        return await runs.plan(self._wiring, self._wiring.select(target))
+
+    async def reimage(self, name: str, *, sinks: Sequence[Sink], text: bool = True) -> int:
+        """Erase and install one node; the caller has made sure that its name was said twice."""
+        node = self._one(name)
+        status, outcomes = await runs.reimage(self._wiring, node, sinks)
+        if text:
+            await self._summary(name, [node], outcomes, None)
+        return status
+
+    async def adopt(self, name: str) -> str:
+        """Accept a machine that was deployed by hand; a sentence."""
+        return await runs.adopt(self._wiring, self._one(name))
+
+    async def status(self, target: str) -> list[dict[str, Any]]:
+        """Where every node stood when it was last looked at."""
+        return await looks.status(self._wiring, self._wiring.select(target))
+
+    async def check(self, target: str) -> list[dict[str, Any]]:
+        """Healthy yes, no or unknown per host."""
+        return await looks.check(self._wiring, self._wiring.select(target))
+
+    async def triage(self, target: str) -> list[dict[str, Any]]:
+        """Findings per node, from evidence gathered at this moment."""
+        return await looks.triage(self._wiring, self._wiring.select(target))
+
+    async def macs(self, target: str) -> tuple[list[dict[str, Any]], list[str]]:
+        """Ports per node, and complaints."""
+        return await looks.macs(self._wiring, self._wiring.select(target))
+
+    async def history(self, name: str, *, limit: int) -> list[dict[str, Any]]:
+        """A node's timeline, oldest first."""
+        return await looks.history(self._wiring, self._one(name), limit)
+
+    async def power(self, target: str, verb: str, *, force: bool) -> list[dict[str, Any]]:
+        """Press a button (``on``, ``off``, ``cycle``) or look (``status``)."""
+        nodes = self._wiring.select(target)
+        run = runs.new_run(self._wiring, f"power {verb}", target, nodes)
+        if verb == "status":
+            return await looks.each(nodes, lambda n: press.press(self._wiring, run.id, n, verb, force=force))
+        await self._wiring.store.start_run(run)
+        try:
+            return await looks.each(nodes, lambda n: press.press(self._wiring, run.id, n, verb, force=force))
+        finally:
+            await self._wiring.store.end_run(run.id, 0)
+
+    async def ticket_list(self, target: str, *, open_only: bool) -> list[dict[str, Any]]:
+        """Tickets in short."""
+        names = {node.name for node in self._wiring.select(target)} if target != "all" else None
+        return [
+            {
+                "id": t.id,
+                "status": t.status.value,
+                "node": t.node,
+                "category": t.category.value,
+                "locator": t.locator,
+                "peer_end": t.peer_end,
+                "action": t.action.value,
+                "dispatch": t.dispatch.value,
+                "attempt": t.attempt,
+                "opened": t.opened_at.isoformat(timespec="seconds"),
+                "updated": t.updated_at.isoformat(timespec="seconds"),
+                "ask": t.ask,
+                "nodes": list(t.nodes),
+            }
+            for t in await self._wiring.store.tickets(open_only=open_only)
+            if names is None or t.node in names
+        ]
+
+    async def ticket_rows(self, target: str, *, open_only: bool) -> list[dict[str, str]]:
+        """Tickets with the columns of the export."""
+        names = {node.name for node in self._wiring.select(target)} if target != "all" else None
+        tickets = await self._wiring.store.tickets(open_only=open_only)
+        chosen = [ticket for ticket in tickets if names is None or ticket.node in names]
+        states = {state.node: state for state in await self._wiring.store.states()}
+        return report_rows(chosen, self._wiring.site.nodes, states)
+
+    async def inventory_summary(self) -> dict[str, Any]:
+        """What the inventory holds, once it has been found in order."""
+        site = self._wiring.site
+        return {
+            "nodes": len(site.nodes),
+            "racks": sorted({node.rack for node in site.nodes.values()}),
+            "profiles": sorted(site.profiles),
+            "groups": {name: len(hosts) for name, hosts in site.groups.items()},
+            "warnings": list(site.warnings),
+        }
+
+
+def import_inventory(file: Path, inventory: Path, *, profile: str | None, replace: bool) -> tuple[Path, list[str]]:
+    """Turn a spreadsheet into inventory YAML; the file written, and notes for the operator."""
+    return import_csv(file, inventory, profile=profile, replace=replace)

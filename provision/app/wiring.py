@@ -1,0 +1,240 @@
+"""The one place that builds adapters, store and tools from the site's settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from provision.app.clock import SystemClock
+from provision.config.inventory import SiteInventory, load, select
+from provision.config.secrets import scrubber
+from provision.config.settings import Settings, credential_for
+from provision.errors import MisconfiguredError
+from provision.model.node import Node
+from provision.model.profile import Goal, Profile
+from provision.model.secret import Credential, Secret
+from provision.ports import Bmc, Maas, Playbooks, Shell, Tools
+from provision.store import Store, open_store
+from provision.triage.judge import judge
+
+
+def builtin_playbook() -> Path:
+    """``site.yml`` as the wheel carries it, or as the checkout has it."""
+    package = Path(__file__).parent.parent
+    for candidate in (package / "_playbooks" / "site.yml", package.parent / "playbooks" / "site.yml"):
+        if candidate.exists():
+            return candidate
+    raise MisconfiguredError(f"the built-in playbooks are missing beside {package}; install provision again")
+
+
+class Wiring:
+    """Everything one command needs, built when it is first asked for and closed together."""
+
+    def __init__(self, inventory: Path, state: Path | None) -> None:
+        self.clock = SystemClock()
+        self._inventory = inventory
+        self._state = state
+        self._site: SiteInventory | None = None
+        self._store: Store | None = None
+        self._maas: Maas | None = None
+        self._playbooks: Playbooks | None = None
+        self._shell: Shell | None = None
+        self._credentials: dict[str, Credential] = {}
+
+    @property
+    def site(self) -> SiteInventory:
+        """The inventory, read once."""
+        if self._site is None:
+            self._site = load(self._inventory)
+        return self._site
+
+    @property
+    def settings(self) -> Settings:
+        """The site's settings."""
+        return self.site.settings
+
+    @property
+    def state(self) -> Path:
+        """The state directory."""
+        if self._state is None:
+            raise MisconfiguredError("this command keeps no state")
+        return self._state
+
+    @property
+    def store(self) -> Store:
+        """The store, opened once; it writes down no secret that was resolved in this process."""
+        if self._store is None:
+            self._store = open_store(self.settings.store or self.state)
+            self._store.scrub = self._scrub
+        return self._store
+
+    def _scrub(self, text: str) -> str:
+        return scrubber(self._secrets())(text)
+
+    def _secrets(self) -> Iterator[Secret]:
+        for ref in self.settings.secret_refs():
+            if ref.resolved is not None:
+                yield ref.resolved
+
+    def select(self, target: str) -> tuple[Node, ...]:
+        """The nodes of a target."""
+        return select(self.site, target)
+
+    def profile(self, node: Node) -> Profile:
+        """The node's profile; the inventory check made sure that it exists."""
+        return self.site.profiles[node.profile]
+
+    def credential(self, node: Node) -> Credential:
+        """The node's BMC login; the secret is fetched once per login, not once per node."""
+        login = self.settings.bmc_overrides.get(node.name, self.settings.bmc)
+        key = login.name if login is not None else node.name
+        if key not in self._credentials:
+            self._credentials[key] = credential_for(self.settings, node)
+        return self._credentials[key]
+
+    def bmc(self, node: Node) -> Bmc:
+        """A client for one BMC; the caller closes it."""
+        from provision.adapters.redfish import RedfishBmc
+
+        return RedfishBmc(
+            node, self.credential(node), self.store, clock=self.clock, profile_boot_nic=self.profile(node).boot_nic
+        )
+
+    def maas(self) -> Maas:
+        """The region, shared by all nodes of the command."""
+        if self._maas is None:
+            from provision.adapters.maas import MaasRegion
+
+            settings = self.settings.need_maas()
+            self._maas = MaasRegion(
+                settings.url,
+                settings.key.resolve(),
+                tuple(self.site.nodes.values()),
+                clock=self.clock,
+                ca_file=settings.ca_file,
+                proxy=settings.proxy,
+                interval_s=10.0 * self.settings.site.pace,
+            )
+        return self._maas
+
+    def playbooks(self) -> Playbooks:
+        """Ansible waves."""
+        if self._playbooks is None:
+            from provision.adapters.ansible import AnsibleWaves
+
+            self._playbooks = AnsibleWaves(
+                self.settings.playbook or builtin_playbook(),
+                self._variables,
+                self.store,
+                ssh_user=self.settings.ssh.user,
+                ssh_key_file=self.settings.ssh.key_file,
+                clock=self.clock,
+                window_s=5.0 * self.settings.site.pace,
+                artifacts_dir=self.state / "waves",
+                inventory_dir=self.settings.inventory,
+            )
+        return self._playbooks
+
+    def _variables(self, node: Node) -> Mapping[str, object]:
+        """What the playbooks are told about a node beside the site's own variables."""
+        profile = self.profile(node)
+        counts = {
+            "gpus": profile.gpus,
+            "nics": profile.nics,
+            "nvme": profile.nvme,
+            "dimms": profile.dimms,
+        }
+        return {
+            "provision_packages": dict(profile.packages),
+            "provision_expected": {kind: spec.count for kind, spec in counts.items() if spec is not None},
+            "provision_ntp": list(self.settings.ntp),
+        }
+
+    def shell(self) -> Shell:
+        """SSH to deployed hosts."""
+        if self._shell is None:
+            from provision.adapters.ssh import ParamikoShell
+
+            self._shell = ParamikoShell(self.store, user=self.settings.ssh.user, key_file=self.settings.ssh.key_file)
+        return self._shell
+
+    def absent_peers(self, node: Node) -> frozenset[str]:
+        """Peers that this site has no settings for, or that this node has no address at."""
+        absent = set()
+        if self.settings.maas is None:
+            absent.add("maas")
+            if node.ssh is None:
+                absent.add("ssh")
+        return frozenset(absent)
+
+    async def tools_of(self, node: Node) -> Tools:
+        """Tools for looking at one node, with its goal as the store has it."""
+        return self.tools(node, Goal(self.profile(node), await self.store.epoch(node.name)))
+
+    def tools(self, node: Node, goal: Goal) -> Tools:
+        """Tools of one node for one run."""
+        return Tools(
+            bmc=self.bmc(node),
+            maas=self.maas() if self.settings.maas is not None else _NoMaas(),
+            playbooks=self.playbooks(),
+            shell=self.shell(),
+            clock=self.clock,
+            judge=judge,
+            site=self.settings.site,
+            goal=goal,
+            credential=self.credential(node),
+            user_data=self._user_data,
+        )
+
+    def _user_data(self, node: Node, host_key: Secret) -> Secret:
+        from provision.adapters.maas import user_data
+
+        return user_data(
+            node,
+            host_key,
+            ntp=self.settings.ntp,
+            ca_pem="".join(_text(path) for path in self.settings.ca_certificates) or None,
+            apt_proxy=self.settings.apt_proxy,
+            authorized_keys=self._public_keys(),
+        )
+
+    def _public_keys(self) -> Sequence[str]:
+        """The public half of the site's SSH key, so that the deployed host lets us in."""
+        key = self.settings.ssh.key_file
+        if key is None:
+            return ()
+        public = key.with_name(key.name + ".pub")
+        return (_text(public).strip(),) if public.exists() else ()
+
+    async def close(self) -> None:
+        """Close what was built, newest first; no failure to close hides another error."""
+        for part in (self._playbooks, self._shell, self._maas, self._store):
+            if part is not None:
+                await part.close()
+
+
+class _NoMaas:
+    """Stands where a site has no MAAS; every use names the missing setting."""
+
+    def __getattr__(self, name: str) -> object:
+        raise MisconfiguredError("group var provision: maas is missing: expected a mapping with url and key")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MisconfiguredError(f"cannot read {path}: {error}; correct the path in group var provision") from None
+
+
+def whoami() -> tuple[str, str, int]:
+    """User, host and process for the history."""
+    import getpass
+    import socket
+
+    try:
+        user = os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return user, socket.gethostname(), os.getpid()
