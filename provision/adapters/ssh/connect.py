@@ -32,7 +32,7 @@ def load_key(path: Path) -> paramiko.PKey:
     """The private key of a file, of any type that paramiko knows.
 
     Raises:
-        MisconfiguredError: no such file, not a key, or an encrypted one (Ansible's ssh could not ask either; use an agent).
+        MisconfiguredError: no such file, not a key, or one with a passphrase (Ansible could not ask for it either).
     """
     try:
         return paramiko.PKey.from_path(path)
@@ -136,7 +136,7 @@ def _log_in(peer: str, transport: paramiko.Transport, login: Login, keys: list[p
 
 
 def execute(peer: str, transport: paramiko.Transport, command: str, deadline_s: float) -> CommandResult:
-    """Run one command, with at most 1 MB of each output kept.
+    """Run one command, with at most 1 MB of each output kept. Its status is -1 if a signal ended it.
 
     Raises:
         UnavailableError: the connection broke, or no end within ``deadline_s``.
@@ -178,9 +178,11 @@ def _read(channel: paramiko.Channel, until: float) -> CommandResult:
             raise TimeoutError
         pause_s = 0.001 if busy else min(pause_s * 2, 0.05)
         time.sleep(pause_s)
-    if not channel.exit_status_ready():
+    status = channel.recv_exit_status()
+    # paramiko says -1 both for a command that a signal ended and for a connection that did.
+    if status == -1 and not channel.get_transport().is_active():
         raise EOFError("closed before the command's status came")
-    return CommandResult(channel.recv_exit_status(), out.decode(errors="replace"), err.decode(errors="replace"))
+    return CommandResult(status, out.decode(errors="replace"), err.decode(errors="replace"))
 
 
 def _keep(buffer: bytearray, chunk: bytes) -> bool:
