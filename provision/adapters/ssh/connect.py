@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import time
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ from provision.ports import CommandResult
 OUTPUT_LIMIT = 1024 * 1024
 _CHUNK = 32 * 1024
 _LOG_IN = "log in by SSH"
+
+# paramiko logs a traceback for every peer that misbehaves; what matters of it is in our errors.
+_QUIET = "provision.adapters.ssh.paramiko"
+logging.getLogger(_QUIET).addHandler(logging.NullHandler())
+logging.getLogger(_QUIET).propagate = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +83,14 @@ def _open(peer: str, address: Address, pinned: str | None, timeout_s: float) -> 
         raise UnavailableError(peer, operation, f"{words}; is the host up and its SSH server running?") from error
     transport = paramiko.Transport(sock)
     transport.daemon = True
+    transport.set_log_channel(_QUIET)
     transport.banner_timeout = timeout_s
     try:
         if pinned:
             _ask_for(transport, pinned)
         transport.start_client(timeout=timeout_s)
+        # A time-out ends start_client in silence; asking for the key says whether there was a handshake.
+        transport.get_remote_server_key()
     except (paramiko.ssh_exception.IncompatiblePeer, ValueError) as error:
         transport.close()
         kind = pinned.split()[0] if pinned and pinned.split() else "any known"
