@@ -8,22 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from provision.model.profile import Profile
 from provision.model.secret import Secret
-
-
-def profile_variables(profile: Profile) -> dict[str, object]:
-    """The profile as playbook variables: ``provision_profile``, ``provision_packages`` and counts of parts.
-
-    ``provision_gpus``, ``provision_nics``, ``provision_nvme``, ``provision_psus``, ``provision_dimms`` are left out
-    where the profile does not judge them.
-    """
-    counts = {
-        f"provision_{kind}": spec.count
-        for kind in ("gpus", "nics", "nvme", "psus", "dimms")
-        if (spec := getattr(profile, kind)) is not None
-    }
-    return {"provision_profile": profile.name, "provision_packages": dict(profile.packages), **counts}
 
 
 def tree_hash(root: Path) -> str:

@@ -34,6 +34,7 @@ class AnsibleWaves:
     ``variables_for`` gives everything a node is told; each change of it, or of a file beside ``playbook``, changes
     ``wanted``. ``provision_node`` and ``provision_marker_hash`` are added to it. With ``inventory_dir`` the site's
     group_vars and host_vars apply as well, but do not count in ``wanted`` unless ``variables_for`` repeats them.
+    Without a word on ``become`` every user but root becomes root.
 
     What failed is kept in ``artifacts_dir`` (mode 0600, scrubbed, the newest 50), nothing else.
 
@@ -51,7 +52,7 @@ class AnsibleWaves:
         clock: Clock,
         artifacts_dir: Path,
         ssh_key_file: Path | None = None,
-        become: bool = True,
+        become: bool | None = None,
         window_s: float = 20.0,
         pace: float = 1.0,
         max_hosts: int = 128,
@@ -71,7 +72,7 @@ class AnsibleWaves:
             if path is not None and not os.access(path, os.R_OK):
                 raise MisconfiguredError(f"{what} {path}: it cannot be read; give a path that this user may read")
         self._playbook, self._variables_for, self._pins = playbook, variables_for, pins
-        self._login = jobs.Login(ssh_user, ssh_key_file, become)
+        self._login = jobs.Login(ssh_user, ssh_key_file, ssh_user != "root" if become is None else become)
         self._clock, self._window_s = clock, window_s * pace
         self._max_hosts, self._max_waves = max_hosts, max_waves
         self._timeout_s, self._task_timeout_s = timeout_s, task_timeout_s

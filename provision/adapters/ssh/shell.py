@@ -38,23 +38,24 @@ class ParamikoShell:
     """SSH for one run. One connection per host, reused, opened again when it broke or the address changed.
 
     ``adopt`` trusts a host that has no pin yet, once, and pins its key; a key that differs from a pin is refused
-    always. With ``become`` commands run under ``sudo -n``. Pins are read and written on the event loop's thread.
+    always. With ``become`` (for any user but root, if nobody says) commands run under ``sudo -n``. Pins are read and written on the event loop's thread.
     """
 
     def __init__(
         self,
         pins: Pins,
         *,
-        ssh_user: str,
-        ssh_key_file: Path | None = None,
-        become: bool = False,
+        user: str,
+        key_file: Path | None = None,
+        become: bool | None = None,
         adopt: bool = False,
         connect_timeout_s: float = 10.0,
         threads: int = 32,
     ) -> None:
         self._pins = pins
-        self._login = Login(ssh_user, ssh_key_file)
-        self._become, self._adopt, self._timeout_s = become, adopt, connect_timeout_s
+        self._login = Login(user, key_file)
+        self._become = user != "root" if become is None else become
+        self._adopt, self._timeout_s = adopt, connect_timeout_s
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="ssh")
         self._hosts: dict[str, _Host] = {}
         self._closed = False

@@ -32,7 +32,7 @@ MARKER = "cat /etc/provision/marker.json"
 async def shell(pins: MemoryPins, client_key_file: Path, host_key: paramiko.PKey) -> AsyncIterator[ParamikoShell]:
     """A shell that knows the host key of gpu-12-01."""
     pins.set_pin("ssh-host-key", "gpu-12-01", public_line(host_key))
-    shell = ParamikoShell(pins, ssh_user="root", ssh_key_file=client_key_file, connect_timeout_s=2)
+    shell = ParamikoShell(pins, user="root", key_file=client_key_file, connect_timeout_s=2)
     yield shell
     await shell.close()
 
@@ -93,11 +93,11 @@ async def test_an_unknown_key_is_pinned_only_if_adoption_is_allowed(
     pins: MemoryPins, client_key_file: Path, start: Start, host_key: paramiko.PKey, tmp_path: Path
 ) -> None:
     peer = start()
-    strict = ParamikoShell(pins, ssh_user="root", ssh_key_file=client_key_file)
+    strict = ParamikoShell(pins, user="root", key_file=client_key_file)
     with pytest.raises(RefusedError, match="no host key is pinned"):
         await strict.run(node(), peer.address, "true", deadline_s=5)
     assert pins.pins == {}
-    adopting = ParamikoShell(pins, ssh_user="root", ssh_key_file=client_key_file, adopt=True)
+    adopting = ParamikoShell(pins, user="root", key_file=client_key_file, adopt=True)
     assert (await adopting.run(node(), peer.address, "true", deadline_s=5)).status == 0
     assert pins.get_pin("ssh-host-key", "gpu-12-01") == public_line(host_key)
     stranger = start(host_key=write_key(tmp_path / "stranger"))
@@ -137,7 +137,7 @@ async def test_a_key_file_that_is_none_is_our_mistake(
     if content is not None:
         path.write_bytes(content)
     peer = start()
-    shell = ParamikoShell(pins, ssh_user="root", ssh_key_file=path, adopt=True)
+    shell = ParamikoShell(pins, user="root", key_file=path, adopt=True)
     with pytest.raises(MisconfiguredError, match=r"ssh key file .*id_broken"):
         await shell.run(node(), peer.address, "true", deadline_s=5)
     assert peer.connections == 0
@@ -194,7 +194,7 @@ async def test_a_garbled_marker_says_so_and_keeps_the_payload(text: bytes, shell
 async def test_become_runs_the_whole_command_under_sudo(pins: MemoryPins, client_key_file: Path, start: Start) -> None:
     wrapped = "sudo -n -- /bin/sh -c 'echo \"a b\"; id'"
     peer = start(answers={wrapped: (0, b"yes", b"")})
-    shell = ParamikoShell(pins, ssh_user="root", ssh_key_file=client_key_file, adopt=True, become=True)
+    shell = ParamikoShell(pins, user="root", key_file=client_key_file, adopt=True, become=True)
     assert (await shell.run(node(), peer.address, 'echo "a b"; id', deadline_s=5)).stdout == "yes"
     await shell.close()
 
@@ -202,7 +202,7 @@ async def test_become_runs_the_whole_command_under_sudo(pins: MemoryPins, client
 async def test_a_new_host_key_is_pinned_and_its_private_half_stays_secret(
     pins: MemoryPins, client_key_file: Path, start: Start, tmp_path: Path
 ) -> None:
-    shell = ParamikoShell(pins, ssh_user="root", ssh_key_file=client_key_file)
+    shell = ParamikoShell(pins, user="root", key_file=client_key_file)
     private = await shell.new_host_key("gpu-12-01")
     assert "PRIVATE" not in f"{private} {private!r} {shell.__dict__} {pins.pins}"
     path = tmp_path / "ssh_host_ed25519_key"
@@ -228,7 +228,7 @@ async def test_close_ends_what_runs_and_later_calls_say_so(
     pins: MemoryPins, client_key_file: Path, start: Start
 ) -> None:
     peer = start()
-    shell = ParamikoShell(pins, ssh_user="root", ssh_key_file=client_key_file, adopt=True)
+    shell = ParamikoShell(pins, user="root", key_file=client_key_file, adopt=True)
     running = asyncio.create_task(shell.run(node(), peer.address, "sleep 20", deadline_s=30))
     while not peer.commands:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
