@@ -48,7 +48,7 @@ def _drives(serial: str) -> list[SimDrive]:
         for bay in range(8)
     ]  # fmt: skip
     boot = SimDrive(
-        f"BT{serial}B0", "Dell BOSS-N1", 480_036_519_936, 0, boot=True, width=2, max_width=2, gen=3,
+        f"BT{serial}B0", "Dell BOSS-N1", 480_036_519_936, 0, boot=True, width=2, max_width=8, gen=3,
         id_path="pci-0000:01:00.0-nvme-1",
     )  # fmt: skip
     return [*data, boot]

@@ -131,6 +131,7 @@ class SimMachine:
         self.parts_revision = 0
         self.watchers: list[Callable[[], None]] = []
         self.jobs: list[BiosJob] = []
+        self.ntp = False
         self._healthy = parts
         self._parts = deepcopy(parts)
         self._boot: asyncio.Task[None] | None = None
