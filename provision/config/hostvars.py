@@ -14,7 +14,7 @@ from provision.config.profile import Strict, Text
 from provision.model.node import Address, Cable, MacAddress, Node
 
 _NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?")
-_HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*")
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*")
 _HIGHEST_UNIT = 60
 _DEFAULT_BMC_PORT = 443
 
@@ -43,6 +43,11 @@ def parse_bmc_address(value: str) -> str:
     if int(port) == _DEFAULT_BMC_PORT:
         return host
     return f"[{host}]:{int(port)}" if ":" in host else f"{host}:{int(port)}"
+
+
+def is_host_name(text: str) -> bool:
+    """True for what may stand in DNS and in MAAS as a machine's name."""
+    return len(text) <= 253 and _HOST_NAME.fullmatch(text) is not None
 
 
 def _is_host(text: str) -> bool:
@@ -117,7 +122,7 @@ OURS = frozenset(HostSchema.model_fields)
 def parse_host(name: str, variables: Mapping[str, Any], complaints: Complaints) -> tuple[Node, HostSchema] | None:
     """Read one host. None if something is wrong; then ``complaints`` know what."""
     wrong = _typos(name, variables, complaints) | _templates(name, variables, complaints)
-    if not _HOSTNAME.fullmatch(name):
+    if not is_host_name(name):
         complaints.host(name, "the name is not a host name: expected letters, digits, dashes and dots")
         wrong = True
     ours = {key: value for key, value in variables.items() if key in OURS}
