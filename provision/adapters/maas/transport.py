@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 import secrets as random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -118,7 +118,11 @@ class Transport:
             UnavailableError, RefusedError, GarbledError: see ``provision.adapters.maas.answers``.
         """
         bound = await self._bind(call, operation, params)
-        return await self._patiently(lambda: self._send(bound, operation, data, write=False))
+
+        async def ask() -> Any:
+            return await self._send(bound, operation, data, write=False)
+
+        return await self._patiently(ask)
 
     async def write(self, call: str, operation: str, data: Form = (), **params: str) -> Any:
         """Ask for a change, once. UnavailableError then means that nobody knows whether it happened.
@@ -193,7 +197,7 @@ class Transport:
                 return data_of(self.peer, operation, answer, write=write)
         raise told
 
-    async def _patiently(self, ask: Callable[[], Any]) -> Any:
+    async def _patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         def pause(state: tenacity.RetryCallState) -> float:
             error = state.outcome.exception() if state.outcome is not None else None
             asked = error.retry_after_s if isinstance(error, UnavailableError) else None

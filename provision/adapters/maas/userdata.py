@@ -20,8 +20,8 @@ from provision.model.secret import Secret
 _KEY_NAMES = {"ssh-ed25519": "ed25519", "ssh-rsa": "rsa"}
 _MAGIC = b"openssh-key-v1\0"
 _TIME_SERVER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]*")
-# Characters that YAML does not take raw in a text (YAML 1.1, 5.1); JSON only escapes those below the blank.
-_UNPRINTABLE = re.compile("[\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+# Characters that YAML 1.1 does not take raw (5.1), or folds as line breaks; JSON only escapes those below the blank.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 def user_data(
