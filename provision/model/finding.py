@@ -73,7 +73,8 @@ class Finding:
 
     ``part.locator`` is what is printed on the metal; ``peer_end`` the other end of a cable. ``ask`` is the
     sentence for the technician, ``why`` the reasoning for the operator. ``confidence`` is 0…1. ``absorbed`` are
-    findings that this one explains. ``nodes`` lists all hosts when the cause is shared.
+    findings that this one explains. ``nodes`` lists all hosts when the cause is shared. ``in_metal`` is set by a rule
+    that knows better than its category (a link event that is only counted, a CPU held down by power delivery).
     """
 
     rule: str
@@ -91,10 +92,13 @@ class Finding:
     evidence: tuple[Evidence, ...] = ()
     absorbed: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    in_metal: bool | None = None
 
     @property
     def hardware(self) -> bool:
         """True if the fault lies in metal: something a technician can touch."""
+        if self.in_metal is not None:
+            return self.in_metal
         return self.category not in {
             Category.NOT_HARDWARE,
             Category.UNKNOWN,

@@ -1,0 +1,205 @@
+"""Expected minus found: the profile against the parts, widths against profile and siblings.
+
+Each difference becomes a reading of its own (source ``expect/…``) that rules judge like any other. What could not be
+listed is not judged: a count is written only when the whole list was read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from provision.model.evidence import Evidence, Part, PartKind, Reading, Value
+from provision.model.node import Node
+from provision.model.profile import PartSpec, Profile
+
+_NOUN = {
+    PartKind.GPU: "GPU",
+    PartKind.NIC: "network card",
+    PartKind.DRIVE: "NVMe drive",
+    PartKind.PSU: "PSU",
+    PartKind.DIMM: "DIMM",
+}
+
+
+def missing(node: Node, profile: Profile, evidence: Sequence[Evidence], now: datetime) -> Iterator[Evidence]:
+    """One ABSENT reading for every part that the profile promises and the BMC does not show.
+
+    ``values``: ``expected``, ``found``, ``noun``, ``lost`` (how many of the kind are gone), ``others`` (other places
+    it may be, when the place is inferred). A place is named by an ABSENT reading, else by the gap among its siblings.
+    """
+    specs = {
+        PartKind.GPU: profile.gpus,
+        PartKind.NIC: profile.nics,
+        PartKind.DRIVE: profile.nvme,
+        PartKind.PSU: profile.psus,
+        PartKind.DIMM: profile.dimms,
+    }
+    for kind, spec in specs.items():
+        if spec is None or (found := _found(kind, spec, evidence)) is None or found >= spec.count:
+            continue
+        yield from _lost(node, kind, spec, found, evidence, now)
+
+
+def _of_kind(kind: PartKind, evidence: Sequence[Evidence]) -> list[Evidence]:
+    """One reading per part of this kind, from the probe that lists it."""
+    source = {PartKind.NIC: "redfish/nics", PartKind.GPU: "redfish/gpus", PartKind.DRIVE: "redfish/drives"}
+    wanted = source.get(kind, f"redfish/{kind.value}s")
+    return [item for item in evidence if item.source == wanted and item.part.kind is kind]
+
+
+def _counted(kind: PartKind, evidence: Sequence[Evidence]) -> int | None:
+    for item in evidence:
+        if item.source == "redfish/count" and item.part.kind is kind:
+            count = item.values.get("count")
+            return count if isinstance(count, int) and not isinstance(count, bool) else None
+    return None
+
+
+def _found(kind: PartKind, spec: PartSpec, evidence: Sequence[Evidence]) -> int | None:
+    """How many of the kind are there; None if nobody could list them.
+
+    A profile may count network cards or ports, as its BMC lists them: the larger count is believed.
+    """
+    counted = _counted(kind, evidence)
+    if counted is None:
+        return None
+    present = [e for e in _of_kind(kind, evidence) if e.reading is not Reading.ABSENT and _fits(kind, spec, e)]
+    found = len(present) if _of_kind(kind, evidence) else counted
+    if kind is PartKind.NIC:
+        ports = [
+            e
+            for e in evidence
+            if e.source == "redfish/ports" and e.reading is not Reading.ABSENT and _fits(kind, spec, e)
+        ]
+        found = max(found, len(ports))
+    return found
+
+
+def _fits(kind: PartKind, spec: PartSpec, item: Evidence) -> bool:
+    """True unless the part says of itself that it is something else (another model, a SATA drive, too small)."""
+    model, protocol, size = (item.values.get(name) for name in ("model", "protocol", "size_bytes"))
+    if spec.model is not None and model and spec.model.lower() not in str(model).lower():
+        return False
+    if kind is PartKind.DRIVE and protocol and "nvme" not in str(protocol).lower():
+        return False
+    return not (spec.min_bytes and isinstance(size, int) and size < spec.min_bytes)
+
+
+def _lost(
+    node: Node, kind: PartKind, spec: PartSpec, found: int, evidence: Sequence[Evidence], now: datetime
+) -> Iterator[Evidence]:
+    lost = spec.count - found
+    noun = _NOUN[kind]
+    base: dict[str, Value] = {"expected": spec.count, "found": found, "noun": noun, "lost": lost}
+    text = f"{found} of {spec.count} {noun}s are there"
+    parts = _of_kind(kind, evidence)
+    absent = [item.part for item in parts if item.reading is Reading.ABSENT]
+    places = absent or [
+        Part(kind, place, place) for place in gaps_in([e.part.locator for e in parts if _fits(kind, spec, e)], lost)
+    ]
+    if len(places) == lost:
+        for part in places:
+            yield Evidence(node.name, part, Reading.ABSENT, "expect/count", now, text, values=base)
+        return
+    # More empty places than lost parts: one finding that names them all is better than a wrong bay.
+    locator = " or ".join(part.locator for part in places) if 0 < len(places) <= 4 else f"{lost} x {noun}"
+    part = Part(kind, f"*{spec.count}", locator)
+    yield Evidence(node.name, part, Reading.ABSENT, "expect/count", now, text, values=base)
+
+
+def gaps_in(labels: Sequence[str], lost: int) -> list[str]:
+    """The labels missing from a row: ``Bay 0, Bay 1, Bay 3`` lacks ``Bay 2``; at the end the next ones.
+
+    Empty if the labels do not form one numbered row.
+    """
+    split = [m for text in labels if (m := re.fullmatch(r"(.*?)(\d+)", text))]
+    if not split or len(split) != len(labels) or len({m[1] for m in split}) != 1:
+        return []
+    numbers, stem = sorted({int(m[2]) for m in split}), split[0][1]
+    inside = [n for n in range(numbers[0], numbers[-1]) if n not in numbers]
+    if len(inside) > lost:
+        return []
+    before = list(range(1, numbers[0]))[-(lost - len(inside)) :] if lost > len(inside) else []
+    after = range(numbers[-1] + 1, numbers[-1] + 1 + lost - len(inside) - len(before))
+    return [f"{stem}{n}" for n in sorted([*inside, *before, *after])]
+
+
+def reduced(node: Node, profile: Profile, evidence: Sequence[Evidence], now: datetime) -> Iterator[Evidence]:
+    """A REDUCED reading for every link narrower than the profile says, or than its siblings if it says nothing.
+
+    Never against what the slot could do: an x4 slot under an x16 card is a design, not a fault (facts: redfish 0.5).
+    When every sibling is equally narrow the profile is doubted, not the machine: reading FACT. Speed is not judged,
+    an idle link trains down by itself.
+    """
+    groups: dict[str, list[Evidence]] = {}
+    for item in evidence:
+        if _lanes(item) is None or item.source not in {"redfish/pcie", "redfish/drives"}:
+            continue
+        kind = "nvme" if item.part.kind is PartKind.DRIVE else str(item.values.get("device_class", "other"))
+        groups.setdefault(kind, []).append(item)
+    specs = {"gpu": profile.gpus, "nic": profile.nics, "nvme": profile.nvme}
+    for kind, spec in specs.items():
+        members = [e for e in groups.get(kind, ()) if spec is None or _fits(_part_kind(kind), spec, e)]
+        yield from _narrow(node, kind, spec, members, now)
+
+
+def _part_kind(device_class: str) -> PartKind:
+    return {"gpu": PartKind.GPU, "nic": PartKind.NIC, "nvme": PartKind.DRIVE}[device_class]
+
+
+def _lanes(item: Evidence) -> int | None:
+    width = item.values.get("width")
+    return width if isinstance(width, int) and not isinstance(width, bool) and width > 0 else None
+
+
+def _narrow(
+    node: Node, kind: str, spec: PartSpec | None, members: Sequence[Evidence], now: datetime
+) -> Iterator[Evidence]:
+    widths = {id(item): _lanes(item) or 0 for item in members}
+    for item in members:
+        width = widths[id(item)]
+        siblings = [
+            widths[id(e)] for e in members if e is not item and e.values.get("model") == item.values.get("model")
+        ]
+        usual = Counter(siblings).most_common(1)[0][0] if len(siblings) >= 2 else None
+        # Boot cards and onboard chips share a class with the cards the profile means; a width that the part cannot
+        # reach by its own word is not a fault of this slot.
+        limit = item.values.get("max_width")
+        want = spec.pcie_width if spec is not None else None
+        if want is None:
+            if usual is None or width >= usual:
+                continue
+            want = usual
+        elif width >= want or (isinstance(limit, int) and 0 < limit < want and usual == width):
+            continue
+        designed = usual == width and len(siblings) >= 2
+        values: dict[str, Value] = {
+            **item.values,
+            "width": width,
+            "expected": want,
+            "device_class": kind,
+            "usual": usual,
+        }
+        reading = Reading.FACT if designed else Reading.REDUCED
+        text = f"x{width} link, x{want} expected" + (f", siblings run x{usual}" if usual else "")
+        yield Evidence(node.name, item.part, reading, "expect/width", now, text, values=values)
+
+
+def subtree(node: Node, evidence: Sequence[Evidence], now: datetime) -> Iterator[Evidence]:
+    """An ABSENT reading for a riser, backplane or switch of which everything that hung on it is gone."""
+    under: dict[str, list[Evidence]] = {}
+    for item in evidence:
+        if item.part.parent and item.source.startswith("redfish/"):
+            under.setdefault(item.part.parent, []).append(item)
+    for parent, items in under.items():
+        gone = [e for e in items if e.reading is Reading.ABSENT]
+        if len({e.part.name for e in gone}) >= 2 and len(gone) == len(items):
+            names = ", ".join(sorted({e.part.locator for e in gone}))
+            part = Part(PartKind.CABLE, parent, parent)
+            values: dict[str, Value] = {"lost": len(gone), "gone": names}
+            yield Evidence(
+                node.name, part, Reading.ABSENT, "expect/subtree", now, f"gone with it: {names}", values=values
+            )

@@ -1,0 +1,95 @@
+"""From raw readings to what may be judged: dated, without what was cleared, without what a sensor denies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from provision.model.evidence import Evidence, Reading
+
+LOGS = frozenset({"faults", "lclog", "sel", "iml", "log", "events"})
+WELL = frozenset({Reading.OK, Reading.UP})
+# Message ids that end an earlier one of the same part (facts: redfish, table of Dell ids).
+CLEARS = {
+    "PSU0017": ("PSU0001", "PSU0002", "PSU0003", "PSU0004", "PSU0005", "PSU0908", "PSU1000"),
+    "PSU0019": ("PSU0001", "PSU0002", "PSU0003", "PSU0004", "PSU0005", "PSU0908", "PSU1000"),
+    "PSU0046": ("PSU0001", "PSU0031", "PSU0915", "PSU0917"),
+    "RDU0011": ("RDU0012", "RDU0013"),
+    "NIC101": ("NIC100",),
+    "LNK2701": ("LNK2700",),
+    "HWC9012": ("HWC9011",),
+}
+
+
+def word(source: str) -> str:
+    """The last word of a source: ``redfish/lclog`` is ``lclog`` from whichever probe."""
+    return source.rsplit("/", 1)[-1]
+
+
+def same_place(one: Evidence, other: Evidence) -> bool:
+    """True if both speak of one part, by the peer's name or by the printed label."""
+    return one.part.kind is other.part.kind and (
+        one.part.name == other.part.name or label(one.part.locator) == label(other.part.locator)
+    )
+
+
+def label(text: str) -> str:
+    """A printed label for comparing: ``PSU.Slot.2``, ``PSU 2`` and ``psu2`` are one."""
+    return re.sub(r"slot(?=\d)", "", re.sub(r"[\s._:-]+", "", text.lower())) if text else ""
+
+
+def live(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """What still stands: the newest reading of a part by each probe, log lines since power-on that nothing ended."""
+    booted = _powered_on_at(evidence)
+    logs = [e for e in evidence if word(e.source) in LOGS]
+    kept: list[Evidence] = []
+    newest: dict[tuple[str, str, str, str], int] = {}
+    for item in evidence:
+        if word(item.source) in LOGS:
+            old = booted is not None and item.seen_at < booted and word(item.source) != "faults"
+            if not (old or item.cleared or item.code in CLEARS or _ended(item, logs)):
+                kept.append(item)
+            continue
+        if item.reading is Reading.EVENT or word(item.source) in {"results", "contact"}:
+            kept.append(item)
+            continue
+        # One probe may write several facts of a part (a check each); they differ by their check.
+        key = (item.source, item.part.kind.value, item.part.name, str(item.values.get("check", "")))
+        if key in newest:
+            if item.seen_at >= kept[newest[key]].seen_at:
+                kept[newest[key]] = item
+            continue
+        newest[key] = len(kept)
+        kept.append(item)
+    return tuple(kept)
+
+
+def _powered_on_at(evidence: Iterable[Evidence]) -> datetime | None:
+    for item in evidence:
+        if item.source == "redfish/host" and isinstance(raw := item.values.get("powered_on_at"), str):
+            try:
+                at = datetime.fromisoformat(raw)
+            except ValueError:
+                return None
+            return at if at.tzinfo else None
+    return None
+
+
+def _ended(entry: Evidence, logs: Sequence[Evidence]) -> bool:
+    """True if a later entry says that this one is over."""
+    return any(
+        (other.cleared and (other.code == entry.code or entry.code in CLEARS.get(other.code or "", ())))
+        or entry.code in CLEARS.get(other.code or "", ())
+        for other in logs
+        if other is not entry and other.seen_at >= entry.seen_at and same_place(other, entry)
+    )
+
+
+def direct_well(entry: Evidence, evidence: Sequence[Evidence], sources: Sequence[str]) -> bool:
+    """True if one of ``sources`` (last words, such as ``psus``) looked at the entry's part and found it well."""
+    return any(
+        item.reading in WELL and word(item.source) in sources and same_place(item, entry)
+        for item in evidence
+        if item is not entry
+    )

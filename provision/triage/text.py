@@ -1,0 +1,96 @@
+"""Pasted logs and command output as evidence: one piece a line, joined to the thing it speaks of.
+
+Lines that begin with ``# `` are facts from other collectors, not log text: they become ``text/context``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from provision.model.evidence import Evidence, Part, PartKind, Reading, Value
+from provision.triage.patterns import MAX_LINE
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)|[\x00-\x08\x0b-\x1f\x7f]")
+_CODE = re.compile(r"(?:^|[\s.:\[])((?:[A-Z]{2,4}\d{3,4}))\b")
+_BDF = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
+
+# A heading names the thing that the following lines speak of, until the next heading.
+_HEADINGS: tuple[tuple[PartKind, re.Pattern[str]], ...] = (
+    (PartKind.NIC, re.compile(r"^CA '(?P<name>[\w.-]+)'")),
+    (PartKind.NIC, re.compile(r"\bmlxlink\b.*\s-d\s*(?P<name>[\w./-]+)")),
+    (PartKind.PORT, re.compile(r"^Settings for (?P<name>[\w.-]+):")),
+    (PartKind.PORT, re.compile(r"^(?P<name>net\d+|eth\d+): (?:[0-9a-f]{2}:){5}")),
+    (PartKind.PORT, re.compile(r"^\d+: (?P<name>[\w.@-]+): <")),
+    (PartKind.GPU, re.compile(rf"^GPU (?P<name>\d+|{_BDF})\s*(?::|$)")),
+    (PartKind.PCIE, re.compile(rf"^(?P<name>{_BDF})\s+(?!-)\S")),
+    (PartKind.DRIVE, re.compile(r"(?i)^(?:smart log for nvme device:\s*|=+ ?)?(?:/dev/)?(?P<name>nvme\d+(?:n\d+)?)\b")),
+)
+# What a single line speaks of, the most telling first.
+_INLINE: tuple[tuple[PartKind, re.Pattern[str]], ...] = (
+    (PartKind.NVSWITCH, re.compile(rf"nvswitch\d*:.*?\(PCI:(?P<name>{_BDF})\)")),
+    (PartKind.GPU, re.compile(rf"\(PCI:(?P<name>{_BDF})\)")),
+    (
+        PartKind.GPU,
+        re.compile(r"\bGPU ?(?:at )?(?:PCI:)?(?P<name>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?)"),
+    ),
+    (PartKind.NIC, re.compile(rf"mlx5_core (?P<name>{_BDF})")),
+    (PartKind.DRIVE, re.compile(r"\bnvme (?P<name>nvme\d+)\b")),
+    (PartKind.DRIVE, re.compile(r"\b(?P<name>nvme\d+n\d+)(?:p\d+)?\b")),
+    (PartKind.DIMM, re.compile(r"\b(?P<name>(?:CPU_SrcID#\S+DIMM#\d+)|(?:P\d-)?DIMM[_ ]?[A-Z]\d{1,2}|P\d-DIMM\w+)")),
+    (PartKind.PSU, re.compile(r"(?P<name>PSU\.Slot\.\d+)")),
+    (PartKind.PSU, re.compile(r"(?i)\b(?:power supply|psu|ps) ?#?(?P<number>\d)\b")),
+    (PartKind.FAN, re.compile(r"(?P<name>\bFan ?\d+[AB]?\b)")),
+    (PartKind.PCIE, re.compile(r"\b(?P<name>[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\b")),
+)
+
+
+def clean(raw: str) -> str:
+    """A line without escape sequences and control characters."""
+    return _ESCAPES.sub("", raw.replace("\t", "    ")).rstrip()
+
+
+def read(text: str, kind: str, node: str, now: datetime) -> tuple[Evidence, ...]:
+    """Every line of ``text`` as evidence with source ``text/<kind>``.
+
+    The part is what the line names, else what the heading above it names, else the node. ``values``: ``under`` (the
+    heading's name), ``line`` (its number from 1). Undated: all lines are seen at ``now``.
+    """
+    return tuple(_lines(text, kind, node, now))
+
+
+def _lines(text: str, kind: str, node: str, now: datetime) -> Iterator[Evidence]:
+    whole = Part(PartKind.NODE, node, node)
+    heading: Part | None = None
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = clean(raw[: 4 * MAX_LINE])[:MAX_LINE]
+        if not line.strip():
+            continue
+        if line.startswith("# "):
+            yield Evidence(node, whole, Reading.FACT, "text/context", now, line[2:])
+            continue
+        heading = _heading(line) or heading
+        values: dict[str, Value] = {"line": number}
+        if heading is not None:
+            values["under"] = heading.name
+        part = _inline(line) or heading or whole
+        code = found[1] if (found := _CODE.search(line)) else None
+        yield Evidence(node, part, Reading.EVENT, f"text/{kind}", now, line, code, values=values)
+
+
+def _heading(line: str) -> Part | None:
+    for kind, pattern in _HEADINGS:
+        if found := pattern.search(line):
+            name = found["name"]
+            shown = f"GPU {name}" if kind is PartKind.GPU and name.isdigit() else name
+            return Part(kind, name, shown)
+    return None
+
+
+def _inline(line: str) -> Part | None:
+    for kind, pattern in _INLINE:
+        if found := pattern.search(line):
+            name = found.groupdict().get("name") or f"PSU {found['number']}"
+            return Part(kind, name, name)
+    return None

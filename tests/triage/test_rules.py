@@ -1,0 +1,85 @@
+"""Every rule proves itself on its own examples, and the loader names what is wrong in a bad file."""
+
+from __future__ import annotations
+
+import pytest
+
+from provision.triage.facts import live
+from provision.triage.rules import Example, Rule, RuleError, packaged_rules, parse_rules
+from provision.triage.scene import Scene
+from tests.triage.makers import NODE, example
+
+RULES = packaged_rules()
+FIRES = [(rule, raw) for rule in RULES for raw in rule.fires_on]
+SILENT = [(rule, raw) for rule in RULES for raw in rule.silent_on]
+
+
+def _names(cases: list[tuple[Rule, Example]]) -> list[str]:
+    return [f"{rule.id}-{number}" for number, (rule, _) in enumerate(cases)]
+
+
+@pytest.mark.parametrize(("rule", "raw"), FIRES, ids=_names(FIRES))
+def test_fires_on_its_examples(rule: Rule, raw: Example) -> None:
+    """A line that a rule says it fires on makes it fire."""
+    assert Scene(NODE, live(example(raw, rule))).hits(rule), f"{rule.where} is silent on {raw!r}"
+
+
+@pytest.mark.parametrize(("rule", "raw"), SILENT, ids=_names(SILENT))
+def test_stays_silent_on_its_counterexamples(rule: Rule, raw: Example) -> None:
+    """A line that a rule says it is silent on leaves it silent."""
+    assert not Scene(NODE, live(example(raw, rule))).hits(rule), f"{rule.where} fires on {raw!r}"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_has_two_examples_each_way(rule: Rule) -> None:
+    """One example is the record a rule came from; two show a kind of failure."""
+    assert len(rule.fires_on) >= 2
+    assert len(rule.silent_on) >= 2
+
+
+GOOD = """
+- id: X-1
+  source: psus
+  match: {reading: failed}
+  category: psu
+  component: psu
+  action: replace_psu
+  dispatch: now
+  ask: "Replace {locator}."
+  because: "a test"
+  fires_on: [{reading: failed}]
+  silent_on: [{reading: ok}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "bad", "says"),
+    [
+        ("category: psu", "category: pus", "site.yaml: X-1: category is 'pus'; expected one of"),
+        ("action: replace_psu", "action: kick", "site.yaml: X-1: action is 'kick'"),
+        ("dispatch: now", "dispatch: soon", "site.yaml: X-1: dispatch is 'soon'"),
+        ("{reading: failed}\n  cat", "{reding: failed}\n  cat", "site.yaml: X-1: match has unknown fields reding"),
+        ("match: {reading: failed}", "match: {text: '(a+)+b'}", "site.yaml: X-1: match.text: '(a+)+b' repeats"),
+        ("match: {reading: failed}", "match: {text: '(a'}", "site.yaml: X-1: match.text: '(a' is not a regular"),
+        ('because: "a test"', "weight: 3", "site.yaml: X-1: because must be given"),
+        ('because: "a test"', 'because: "x"\n  weight: 3', "site.yaml: X-1: weight is 3; expected a number from 0"),
+        ('because: "a test"', 'because: "x"\n  colour: red', "site.yaml: X-1: unknown fields colour"),
+        ("fires_on: [{reading: failed}]", "fires_on: []", "site.yaml: X-1: fires_on must be a list"),
+        ("- id: X-1", "- [1, 2]\n- id: X-1", "site.yaml: entry 1 must be a mapping"),
+        ("- id: X-1", "- id: [", "site.yaml: not YAML"),
+    ],
+)
+def test_a_bad_rule_is_named(old: str, bad: str, says: str) -> None:
+    """File, rule and field stand in the complaint."""
+    assert old in GOOD
+    with pytest.raises(RuleError) as caught:
+        parse_rules([("site.yaml", GOOD.replace(old, bad, 1))])
+    assert says in str(caught.value)
+
+
+def test_a_site_rule_replaces_ours_by_id() -> None:
+    """A later file wins; one id twice in one file is a slip."""
+    merged = parse_rules([("ours.yaml", GOOD), ("site.yaml", GOOD.replace("weight", "w").replace("now", "never"))])
+    assert [(rule.id, rule.dispatch.value) for rule in merged] == [("X-1", "never")]
+    with pytest.raises(RuleError, match="used twice"):
+        parse_rules([("site.yaml", GOOD + GOOD)])
