@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator
 from pathlib import Path
 
 from provision.config.complaints import Complaints, near
 from provision.config.settings import Settings
 from provision.model.node import Node
-from provision.model.profile import Profile
 
 _LARGEST_TEXT_BYTES = 4 * 1024 * 1024
 
 
-def check_nodes(nodes: Iterable[Node], profiles: Mapping[str, Profile], complaints: Complaints) -> None:
+def check_nodes(nodes: Iterable[Node], profiles: frozenset[str], complaints: Complaints) -> None:
     """Complain of everything that two nodes share and may not, and of profiles that nobody described."""
     nodes = tuple(nodes)
     for node in nodes:

@@ -44,19 +44,26 @@ def _unreadable(path: Path) -> Iterator[Path]:
 
 def why_unreadable(path: Path, stderr: str) -> list[str]:
     """Sentences for an inventory that ``ansible-inventory`` gave up on, from the files and from its own words."""
-    files = [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
-    found = [sentence for file in files if (sentence := _broken(file))]
-    if found:
+    if found := broken_files(path):
         return found
     if "no vault secrets found" in stderr or "Decryption failed" in stderr:
         return [f"{path}: Ansible Vault has no password for it; set ANSIBLE_VAULT_PASSWORD_FILE to its password file"]
-    if not files:
+    if not _files(path):
         return [f"{path} is empty: expected an Ansible inventory; see docs/reference/inventory.md for an example"]
     error = _ERROR.search(stderr)
     text = error["text"].strip() if error else "no reason given"
     origin = _ORIGIN.search(stderr)
     where = f"{origin['file']}:{origin['line']}" if origin else str(path)
     return [f"{where}: Ansible cannot read it: {text}; run: ansible-inventory -i {path} --list"]
+
+
+def broken_files(path: Path) -> list[str]:
+    """A sentence for each file of the inventory that is binary or broken YAML."""
+    return [sentence for file in _files(path) if (sentence := _broken(file))]
+
+
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(item for item in path.rglob("*") if item.is_file())
 
 
 def _broken(file: Path) -> str | None:

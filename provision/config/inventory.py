@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from provision.config.complaints import Complaints, InventoryError, near, sentences, shown
 from provision.config.crosscheck import check_nodes, plain_secrets
-from provision.config.diagnose import check_path, why_unreadable
-from provision.config.hostvars import HostSchema, parse_host
+from provision.config.diagnose import broken_files, check_path, why_unreadable
+from provision.config.hostvars import HostSchema, is_host_name, parse_host
 from provision.config.listing import run_ansible
 from provision.config.logins import overrides
 from provision.config.profile import ProfileSchema
@@ -54,14 +54,18 @@ def load(inventory: Path) -> SiteInventory:
     hosts: dict[str, dict[str, Any]] = listing["_meta"]["hostvars"]
     groups = _groups(listing)
     ours = {name: hosts[name] for name in sorted(hosts, key=natural) if _is_node(hosts[name])}
+    strange = [name for name in hosts if name not in ours and not is_host_name(name)]
+    # Ansible takes nearly every text for an INI file, a binary one for a host of that name.
+    if (not ours or strange) and (broken := broken_files(path)):
+        raise InventoryError(broken)
     if not ours:
         raise InventoryError([_empty(path, groups)])
     complaints = Complaints()
     parsed = {name: found for name in ours if (found := parse_host(name, ours[name], complaints)) is not None}
     nodes = {name: node for name, (node, _) in parsed.items()}
-    profiles = _profiles(ours, complaints)
+    profiles, described = _profiles(ours, complaints)
     settings = _settings(path, ours, {name: host for name, (_, host) in parsed.items()}, complaints)
-    check_nodes(nodes.values(), profiles, complaints)
+    check_nodes(nodes.values(), described, complaints)
     if settings is not None:
         plain_secrets(path, settings, complaints)
     complaints.raise_if_any()
@@ -147,7 +151,10 @@ def _groups(listing: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _profiles(hosts: Mapping[str, Mapping[str, Any]], complaints: Complaints) -> dict[str, Profile]:
+def _profiles(
+    hosts: Mapping[str, Mapping[str, Any]], complaints: Complaints
+) -> tuple[dict[str, Profile], frozenset[str]]:
+    """The profiles, and the names of all that are described, well or not."""
     found: dict[str, tuple[str, Any]] = {}
     for host, variables in hosts.items():
         profiles = variables.get("profiles", {})
@@ -168,7 +175,7 @@ def _profiles(hosts: Mapping[str, Mapping[str, Any]], complaints: Complaints) ->
         except ValidationError as error:
             for sentence in sentences(error, ProfileSchema):
                 complaints.add(f"group var profiles: {name}: {sentence}")
-    return parsed
+    return parsed, frozenset(found)
 
 
 def _settings(
