@@ -15,8 +15,11 @@ ETHERNET_SLOT = 35
 INFINIBAND_SLOTS = {31: 1, 32: 1, 33: 2, 34: 2, 37: 3, 38: 3, 39: 4, 40: 4}
 
 
-def build_machine(rack_number: int, number: int, *, seed: int = 1) -> SimMachine:
-    """``gpu-12-03`` of rack-12: eight GPUs, two Ethernet and eight InfiniBand ports, eight data drives, six PSUs."""
+def build_machine(rack_number: int, number: int, *, seed: int = 1, units: int = 6) -> SimMachine:
+    """``gpu-12-03`` of rack-12: eight GPUs, two Ethernet and eight InfiniBand ports, eight data drives, six PSUs.
+
+    ``units`` is its height, for its place in the rack.
+    """
     name = f"gpu-{rack_number:02d}-{number:02d}"
     draw = random.Random(f"{seed}/{name}")
     tag = "".join(draw.choices("BCDFGHJKLMNPQRSTVWXYZ0123456789", k=7))
@@ -25,7 +28,11 @@ def build_machine(rack_number: int, number: int, *, seed: int = 1) -> SimMachine
         nics=_nics(rack_number, number, draw),
         drives=_drives(serial),
         psus=[
-            SimPsu(n, serial=f"PS{serial}{n}", feed=f"pdu-{rack_number}{'a' if n % 2 else 'b'}-{number * 3 + n // 2}")
+            SimPsu(
+                n,
+                serial=f"PS{serial}{n}",
+                feed=f"pdu-{rack_number}{'a' if n % 2 else 'b'}-{number * 3 - 2 + (n - 1) // 2}",
+            )
             for n in range(1, 7)
         ],
         gpus=[SimGpu(n, f"165{serial}{n:03d}", "NVIDIA H100 80GB HBM3", riser=(n + 1) // 2) for n in range(1, 9)],
@@ -36,7 +43,9 @@ def build_machine(rack_number: int, number: int, *, seed: int = 1) -> SimMachine
         ],
     )
     uuid = str(UUID(bytes=hashlib.sha256(f"{seed}/{name}".encode()).digest()[:16], version=4))
-    return SimMachine(name, parts, rack=f"rack-{rack_number}", unit=1 + (number - 1) * 6, service_tag=tag, uuid=uuid)
+    return SimMachine(
+        name, parts, rack=f"rack-{rack_number}", unit=1 + (number - 1) * units, service_tag=tag, uuid=uuid
+    )
 
 
 def _drives(serial: str) -> list[SimDrive]:
@@ -66,7 +75,7 @@ def _nics(rack_number: int, number: int, draw: random.Random) -> list[SimNic]:
             SimNic(
                 f"b0:26:28:{pair}{port}:{tail}", f"Slot {ETHERNET_SLOT} Port {port}",
                 f"NIC.Slot.{ETHERNET_SLOT}-{port}-1", "ethernet", switch, plug, switch, plug,
-                f"C-{rack_number}{number:02d}{port:02d}", boot=port == 1, slot=ETHERNET_SLOT,
+                f"C-{rack_number}-{number:02d}-{port:02d}", boot=port == 1, slot=ETHERNET_SLOT,
                 model="Broadcom Adv. Dual 25Gb Ethernet", device=f"eno{port}np{port - 1}",
             )
         )  # fmt: skip
@@ -77,7 +86,7 @@ def _nics(rack_number: int, number: int, draw: random.Random) -> list[SimNic]:
         nics.append(
             SimNic(
                 mac, f"Slot {slot} Port 1", f"InfiniBand.Slot.{slot}-1", "infiniband", switch, plug, switch, plug,
-                f"I-{rack_number}{number:02d}{rail:02d}", slot=slot, riser=riser,
+                f"I-{rack_number}-{number:02d}-{rail:02d}", slot=slot, riser=riser,
                 model="NVIDIA ConnectX-7 NDR400 InfiniBand", speed_mbps=400_000,
                 guid=f"0x{mac.replace(':', '')[:6]}0300{mac.replace(':', '')[6:]}", device=f"ibp{slot}s0",
             )

@@ -209,7 +209,7 @@ class SimHost:
     files: dict[str, str] = field(default_factory=dict)
     host_private_key: str = ""
     authorized_keys: tuple[str, ...] = ()
-    user: str = "ubuntu"
+    user: str = "root"
     image: str = ""
     epoch: int = 0
     disk_serial: str = ""

@@ -91,7 +91,11 @@ class BootServer(Protocol):
 
 
 class World:
-    """All machines, one clock, one seed."""
+    """All machines, one clock, one seed.
+
+    ``bmc_user`` and ``bmc_password`` open every BMC; ``ssh_user`` and ``authorized_keys`` are what MAAS's user has
+    registered there, so every deployed host lets them in.
+    """
 
     def __init__(self, clock: SimClock, machines: Iterable[SimMachine], seed: int = 1) -> None:
         self.clock = clock
@@ -101,6 +105,8 @@ class World:
         self.dhcp_dead_racks: set[str] = set()
         self.bmc_user = "provision"
         self.bmc_password = ""
+        self.ssh_user = "root"
+        self.authorized_keys: tuple[str, ...] = ()
         self.problems: list[str] = []
         self._by_mac: dict[str, SimMachine] = {}
         for machine in machines:

@@ -37,18 +37,25 @@ class BmcServers:
         for index, machine in enumerate(self._world.machines.values()):
             machine.bmc_address = machine.bmc_address or f"127.12.{1 + index // 250}.{1 + index % 250}"
             tls = server_context(self._certificates, machine.name, f"idrac-{machine.service_tag}")
-            door = _Door(machine, tls)
-            self._doors[machine.name] = door
+            self._doors[machine.name] = _Door(machine, tls)
+        for tries_left in reversed(range(1 if self._port else 5)):
             try:
-                self._port = machine.bmc_port = await door.open(self._port)
+                await self._open_all()
             except OSError as error:
-                await self.stop()
-                raise SimError(
-                    f"the BMC of {machine.name} cannot listen on {machine.bmc_address}:{self._port} "
-                    f"({error.strerror or error}); is another simulation running?"
-                ) from None
-            machine.watchers.append(door.look)
+                # Another simulation may have the port that the first address gave on one of the other addresses.
+                await asyncio.gather(*(door.shut_down() for door in self._doors.values()))
+                if not tries_left:
+                    raise SimError(f"a BMC cannot listen: {error}; is another simulation running?") from None
+            else:
+                break
+        for door in self._doors.values():
+            door.machine.watchers.append(door.look)
             door.look()
+
+    async def _open_all(self) -> None:
+        port = self._port
+        for door in self._doors.values():
+            port = door.machine.bmc_port = await door.open(port)
 
     async def stop(self) -> None:
         """Close every address."""
@@ -60,7 +67,7 @@ class _Door:
 
     def __init__(self, machine: SimMachine, tls: ssl.SSLContext) -> None:
         self.service = Service(machine)
-        self._machine = machine
+        self.machine = machine
         self._tls = tls
         self._listener: asyncio.Server | None = None
         self._web: web.Server | None = None
@@ -71,7 +78,7 @@ class _Door:
         # A client that goes away ends its request; without this a hanging BMC would keep it for ever.
         self._web = web.Server(self.service.handle, access_log=None, handler_cancellation=True)
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._web, self._machine.bmc_address, port, ssl=self._tls)
+        self._listener = await loop.create_server(self._web, self.machine.bmc_address, port, ssl=self._tls)
         return int(self._listener.sockets[0].getsockname()[1])
 
     def look(self) -> None:
@@ -81,19 +88,19 @@ class _Door:
 
     @property
     def _shut(self) -> bool:
-        return self._closed or any(f.kind == "bmc_dead" and f.arg == "refused" for f in self._machine.faults)
+        return self._closed or any(f.kind == "bmc_dead" and f.arg == "refused" for f in self.machine.faults)
 
     async def _follow(self) -> None:
         try:
             while self._shut != (self._listener is None):
                 if self._shut:
-                    await self._shut_down()
+                    await self.shut_down()
                 else:
-                    await self.open(self._machine.bmc_port)
+                    await self.open(self.machine.bmc_port)
         finally:
             self._moving = None
 
-    async def _shut_down(self) -> None:
+    async def shut_down(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.close()
@@ -107,7 +114,7 @@ class _Door:
         if self._moving is not None:
             with contextlib.suppress(asyncio.CancelledError, OSError):
                 await self._moving
-        await self._shut_down()
+        await self.shut_down()
 
 
 def raise_file_limit(wanted: int) -> None:

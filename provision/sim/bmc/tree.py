@@ -33,8 +33,16 @@ class Tree:
             return self._kept[path]
         if path in self._fixed:
             return self._kept.setdefault(path, self._fixed[path]())
-        moving = dict(item for module in (manager, system) for item in module.changing(machine))
-        return moving[path]() if path in moving else None
+        moving: dict[str, Build] = dict(item for module in (manager, system) for item in module.changing(machine))
+        if path in moving:
+            return moving[path]()
+        # Entries of logs and switch connections are given inline; each has an address of its own all the same.
+        above = path.rpartition("/")[0]
+        if above in moving or above in self._fixed:
+            whole = self.get(above) or {}
+            inline = (item for item in whole.get("Members", ()) if len(item) > 1)
+            return next((item for item in inline if item["@odata.id"] == path), None)
+        return None
 
     def is_fixed(self, path: str) -> bool:
         """True if only a fault or a repair changes what ``get`` gave for this path, expanded or not."""
