@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
+import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
+from dataclasses import replace
 
-from provision.model.event import Event, NodeEnded
-from provision.model.finding import Finding
+from provision.engine.admission import Admission
+from provision.engine.breaker import CredentialBreaker
+from provision.engine.context import Context
+from provision.engine.gather import gather
+from provision.engine.pauses import Pauses
+from provision.engine.reconcile import Halted, Pass, Passed, Pause, Walk
+from provision.engine.settle import FleetCauses, Settlement, StuckNode, merged
+from provision.errors import MisconfiguredError, RefusedError
+from provision.model.decision import Outcome
+from provision.model.event import Event, NodeEnded, RunEnded, RunStarted, Said
 from provision.model.node import Node
 from provision.model.profile import Goal, Profile
-from provision.model.run import Run
+from provision.model.run import NodeState, Run
 from provision.model.site import Site
 from provision.ports import Clock, Desk, Journal, Judge, Stage, Tools
 
 ToolsFor = Callable[[Node, Goal], Tools]
-"""Builds the tools of one node for one run. The engine sets ``fresh``, ``names`` and ``claims`` itself and closes
-``bmc`` on every path; ``maas``, ``playbooks`` and ``shell`` are shared by the nodes and closed by whoever built them."""
+"""Builds the tools of one node for one run.
 
-FleetCauses = Callable[[Sequence[Node], Mapping[str, Sequence[Finding]], datetime], Mapping[str, Sequence[Finding]]]
-"""Triage over nodes that are stuck in one stage: findings of each in, findings of each out, shared causes merged."""
+The engine sets ``fresh`` and ``claims`` itself, adds the run's nodes to ``names`` and closes ``bmc`` on every path;
+``maas``, ``playbooks`` and ``shell`` are shared by the nodes and closed by whoever built them."""
+
+HEARTBEAT_S = 10.0
+_GOES_ON = {"deployment": "deploying", "commissioning": "commissioning"}
 
 
 class Fleet:
-    """Runs the passes of all nodes of one run, within the site's limits.
+    """Runs the passes of all nodes of one run, within the site's limits. One Fleet per run.
 
     Takes the leases (``journal.start_run``), keeps the heartbeat, records every event in the journal and hands it to
-    ``emit``, gives the leases back. One Fleet per run.
+    ``emit``, gives the leases back. ``fleet_causes`` is ``provision.triage.fleet.fleet``.
     """
 
     def __init__(
@@ -41,7 +55,28 @@ class Fleet:
         tools_for: ToolsFor,
         emit: Callable[[Event], None],
     ) -> None:
-        raise NotImplementedError
+        self._stages = tuple(stages)
+        self._journal = journal
+        self._clock = clock
+        self._site = site
+        self._judge = judge
+        self._desk = desk
+        self._causes = fleet_causes
+        self._tools_for = tools_for
+        self._emit = emit
+        self._admission = Admission(site.limits)
+        self._breaker = CredentialBreaker()
+        self._pauses = Pauses(clock)
+        # Passes are short; this keeps the sockets of a whole site from being open at one moment.
+        self._passes = asyncio.Semaphore(site.limits.in_flight)
+        self._stopping = False
+        self._context: Context | None = None
+        self._ended: dict[str, NodeEnded] = {}
+        self._places: Counter[int] = Counter()
+        self._place_of: dict[str, int] = {}
+        self._stuck: list[tuple[int, Walk, StuckNode]] = []
+        self._said: set[str] = set()
+        self._fatal: MisconfiguredError | None = None
 
     async def run(
         self,
@@ -57,10 +92,240 @@ class Fleet:
 
         Raises:
             RefusedError: another live run holds one of the nodes.
-            MisconfiguredError: the store cannot be written; every node that goes on does so by itself.
+            MisconfiguredError: the store cannot be written; what goes on in MAAS does so by itself.
         """
-        raise NotImplementedError
+        context = Context(run, self._journal, self._clock, self._site, self._admission, self._emit, self._stopping)
+        self._context = context
+        started_s, status = self._clock.monotonic(), 1
+        await self._journal.start_run(run)
+        heart = asyncio.create_task(self._beat(context))
+        try:
+            await self._bring_up(context, nodes, profiles, may_erase)
+            status = self._exit_status()
+            if self._fatal is not None:
+                raise self._fatal
+            counts = Counter(ended.outcome.value for ended in self._ended.values())
+            took_s = self._clock.monotonic() - started_s
+            await context.record(RunEnded(context.now(), run.id, tuple(sorted(counts.items())), took_s, status))
+            return dict(self._ended)
+        finally:
+            heart.cancel()
+            await asyncio.gather(heart, return_exceptions=True)
+            with suppress(MisconfiguredError):
+                await self._journal.end_run(run.id, status)
 
     def request_stop(self) -> None:
         """Ctrl-C: no act is begun any more, passes end, unfinished nodes end as INTERRUPTED. May be called twice."""
-        raise NotImplementedError
+        self._stopping = True
+        if self._context is not None:
+            self._context.stopping = True
+        self._admission.release_all()
+        self._breaker.close()
+        self._pauses.end()
+
+    async def _bring_up(
+        self, context: Context, nodes: Sequence[Node], profiles: Mapping[str, Profile], may_erase: frozenset[str]
+    ) -> None:
+        run = context.run
+        names = frozenset(node.name for node in nodes)
+        claims = {f"mac {mac}": node.name for node in nodes for mac in node.macs}
+        claims |= {f"tag {node.service_tag.strip().upper()}": node.name for node in nodes if node.service_tag}
+        settlement = Settlement(context, self._desk, self._causes, {node.name: node for node in nodes})
+        racks = tuple((node.name, node.rack) for node in nodes)
+        stages = tuple(stage.name for stage in self._stages)
+        await context.record(
+            RunStarted(context.now(), run.id, run.verb, run.target, tuple(n.name for n in nodes), racks, stages)
+        )
+        await settlement.begin()
+        for node in nodes:
+            self._move(node, 0)
+        async with asyncio.TaskGroup() as group:
+            for node in nodes:
+                erase = node.name in may_erase
+                group.create_task(self._one(context, settlement, node, profiles[node.profile], names, claims, erase))
+        await self._settle_waves(context, settlement)
+        if self._fatal is None:
+            await settlement.finish()
+            if context.stopping:
+                await self._say_what_goes_on(context)
+
+    async def _one(
+        self,
+        context: Context,
+        settlement: Settlement,
+        node: Node,
+        profile: Profile,
+        names: frozenset[str],
+        claims: dict[str, str],
+        may_erase: bool,
+    ) -> None:
+        """One node, to its end; the store's errors end the run, our own bugs this node."""
+        walk: Walk | None = None
+        try:
+            goal = Goal(profile, await self._journal.epoch(node.name))
+            tools = self._tools_for(node, goal)
+            tools = replace(tools, names=tools.names | names, claims=claims)
+            walk = Walk(node, self._stages, tools, context, may_erase=may_erase)
+            await self._walk(context, settlement, walk)
+        except MisconfiguredError as error:
+            self._fatal = self._fatal or error
+            self.request_stop()
+        except Exception:
+            await self._bug(context, node, walk, traceback.format_exc())
+        finally:
+            self._move(node, None)
+            self._admission.hold(node, "")
+            if walk is not None:
+                await walk.tools.bmc.close()
+        if self._fatal is None:
+            await self._settle_waves(context, settlement)
+
+    async def _walk(self, context: Context, settlement: Settlement, walk: Walk) -> None:
+        while not context.stopping:
+            match await self._pass(context, walk):
+                case Pause() as pause:
+                    await self._rest(context, walk, pause)
+                case Passed() as passed:
+                    await settlement.passed(walk.node, passed.seen)
+                    if passed.last:
+                        return await self._end(context, walk, Outcome.READY, passed.note)
+                    self._move(walk.node, walk.index)
+                    await self._settle_waves(context, settlement)
+                case Halted() as halted:
+                    return await self._halted(context, walk, halted)
+                case None:
+                    if not context.stopping:
+                        refused = ", ".join(self._breaker.refused[walk.tools.credential.name])
+                        why = f"not tried: credential {walk.tools.credential.name!r} was refused by {refused}"
+                        return await self._end(context, walk, Outcome.NEEDS_US, why)
+        goes_on = _GOES_ON.get(walk.going_on)
+        why = f"stopped; it keeps {goes_on} in MAAS" if goes_on else "stopped"
+        return await self._end(context, walk, Outcome.INTERRUPTED, why)
+
+    async def _pass(self, context: Context, walk: Walk) -> Pass | None:
+        """One pass; None if the node's credential is not to be tried any more."""
+        if walk.proved:
+            async with self._passes:
+                return await walk.advance()
+        credential = walk.tools.credential.name
+        if not await self._breaker.may_try(credential):
+            return None
+        try:
+            async with self._passes:
+                return await walk.advance()
+        finally:
+            self._breaker.tried(credential, walk.node.name, accepted=walk.proved, refused=walk.refused)
+            if self._breaker.is_open(credential) and credential not in self._said:
+                self._said.add(credential)
+                refused = self._breaker.refused[credential]
+                text = (
+                    f"{len(refused)} BMCs refused credential {credential!r} ({', '.join(refused)}): no other BMC is "
+                    f"tried with it; correct user and password, then run the same command again"
+                )
+                await context.record(Said(context.now(), context.run.id, text, level="error"))
+
+    async def _rest(self, context: Context, walk: Walk, pause: Pause) -> None:
+        if pause.slot and not context.stopping:
+            began = self._clock.monotonic()
+            await self._admission.turn(walk.node, pause.slot)
+            walk.excuse(self._clock.monotonic() - began)
+        elif pause.seconds > 0:
+            await self._pauses.sleep(pause.seconds * self._site.pace)
+        else:
+            await asyncio.sleep(0)
+
+    async def _halted(self, context: Context, walk: Walk, halted: Halted) -> None:
+        """Ask every probe that still answers; judge; wait for the others of the wave."""
+        node, seen = walk.node, halted.seen
+        more = await gather(node, walk.tools, skip=halted.skip)
+        evidence, gaps = (*seen.evidence, *more.evidence), (*seen.gaps, *more.gaps)
+        verdict = self._judge(node, walk.tools.goal.profile, evidence, gaps, context.now())
+        verdict = merged(verdict, seen.findings)
+        self._stuck.append((walk.index, walk, StuckNode(node, halted.stage, halted.stuck, evidence, gaps, verdict)))
+
+    async def _settle_waves(self, context: Context, settlement: Settlement) -> None:
+        """Settle the nodes that are stuck where no other node can get stuck any more: shared causes need them all."""
+        floor = min((index for index, count in self._places.items() if count > 0), default=len(self._stages))
+        ready = [item for item in self._stuck if item[0] < floor]
+        if not ready:
+            return
+        self._stuck = [item for item in self._stuck if item[0] >= floor]
+        endings = await settlement.stuck([one for _, _, one in ready])
+        for _, walk, one in ready:
+            end = endings[one.node.name]
+            await self._end(context, walk, end.outcome, end.why, end.tickets, stage=one.stage)
+
+    def _move(self, node: Node, place: int | None) -> None:
+        """The node is in another stage, or over (None): nobody who is stuck further back waits for it."""
+        if node.name in self._place_of:
+            self._places[self._place_of.pop(node.name)] -= 1
+        if place is not None:
+            self._place_of[node.name] = place
+            self._places[place] += 1
+
+    async def _end(
+        self,
+        context: Context,
+        walk: Walk,
+        outcome: Outcome,
+        why: str,
+        tickets: tuple[str, ...] = (),
+        *,
+        stage: str | None = None,
+    ) -> None:
+        await self._ends(context, walk.node, stage or walk.stage.name, outcome, why, tickets, walk)
+
+    async def _ends(
+        self,
+        context: Context,
+        node: Node,
+        stage: str,
+        outcome: Outcome,
+        why: str,
+        tickets: tuple[str, ...],
+        walk: Walk | None,
+    ) -> None:
+        now, run = context.now(), context.run.id
+        took_s = self._clock.monotonic() - walk.started_s if walk is not None else 0.0
+        ended = NodeEnded(now, run, node.name, outcome, stage, why, took_s, tickets)
+        self._ended[node.name] = ended
+        since = walk.since if walk is not None else now
+        what = {Outcome.READY: "ready", Outcome.INTERRUPTED: "stopped"}.get(outcome, "stuck")
+        await context.stands(NodeState(node.name, run, stage, since, what, why, outcome, now))
+        await context.record(ended)
+
+    async def _bug(self, context: Context, node: Node, walk: Walk | None, trace: str) -> None:
+        """Our own fault: this node ends, the trace is in the journal, the others go on."""
+        stage = walk.stage.name if walk is not None else self._stages[0].name
+        why = f"a bug of ours in {stage}: {trace.strip().splitlines()[-1]}"
+        with suppress(MisconfiguredError):
+            await context.record(Said(context.now(), context.run.id, trace, node=node.name, level="bug"))
+            await self._ends(context, node, stage, Outcome.NEEDS_US, why, (), walk)
+
+    async def _beat(self, context: Context) -> None:
+        """Say that the run is alive; without its lease it may write no longer."""
+        while True:
+            await self._clock.sleep(HEARTBEAT_S)
+            try:
+                await self._journal.heartbeat(context.run.id)
+            except MisconfiguredError as error:
+                self._fatal = self._fatal or error
+                self.request_stop()
+            except RefusedError as error:
+                self._emit(Said(context.now(), context.run.id, f"{error}; this run stops", level="error"))
+                self.request_stop()
+
+    async def _say_what_goes_on(self, context: Context) -> None:
+        text = ", ".join(
+            f"{count} machine{'s keep' if count > 1 else ' keeps'} {verb} in MAAS"
+            for verb in dict.fromkeys(_GOES_ON.values())
+            if (count := sum(f"keeps {verb} " in ended.why for ended in self._ended.values()))
+        )
+        text = f"{text}; the same command goes on from here" if text else "stopped; the same command goes on from here"
+        await context.record(Said(context.now(), context.run.id, text))
+
+    def _exit_status(self) -> int:
+        outcomes = {ended.outcome for ended in self._ended.values()}
+        if Outcome.INTERRUPTED in outcomes:
+            return 130
+        return 0 if outcomes <= {Outcome.READY} else 1

@@ -1,0 +1,188 @@
+"""Findings meet tickets: after every look at parts, and for nodes that are stuck together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from provision.engine.context import Context
+from provision.model.decision import Outcome, Seen, Stuck
+from provision.model.event import FindingMade, TicketMoved
+from provision.model.evidence import Evidence, Gap, PartKind, Reading
+from provision.model.finding import Dispatch, Finding, Verdict
+from provision.model.node import Node
+from provision.model.ticket import ChangeKind, Ticket, TicketChange
+from provision.ports import Desk
+from provision.triage.fleet import without
+
+FleetCauses = Callable[[Mapping[str, Verdict], Mapping[str, Node]], tuple[Finding, ...]]
+"""Triage over nodes that are stuck together: verdicts by node and all nodes of the run in; shared causes out."""
+
+# A healthy node's readings are worth nothing tomorrow; what was odd about it may be.
+_PLAIN = frozenset({Reading.OK, Reading.UP, Reading.FACT})
+
+
+@dataclass(frozen=True, slots=True)
+class StuckNode:
+    """A node that cannot go on, with everything that was seen of it."""
+
+    node: Node
+    stage: str
+    stuck: Stuck
+    evidence: tuple[Evidence, ...]
+    gaps: tuple[Gap, ...]
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How it ends for a stuck node."""
+
+    outcome: Outcome
+    why: str
+    tickets: tuple[str, ...]
+
+
+class Settlement:
+    """The ticket desk of one run."""
+
+    def __init__(self, context: Context, desk: Desk, causes: FleetCauses, nodes: Mapping[str, Node]) -> None:
+        self._context = context
+        self._desk = desk
+        self._causes = causes
+        self._nodes = nodes
+        self._findings: dict[str, tuple[Finding, ...]] = {}
+        self._shared: tuple[Ticket, ...] = ()
+        self._watched: dict[str, tuple[Evidence, ...]] = {}
+
+    async def begin(self) -> None:
+        """Remember which tickets several nodes share: they close only when all of these were seen well in this run."""
+        tickets = await self._context.journal.tickets(open_only=True)
+        self._shared = tuple(ticket for ticket in tickets if len(ticket.nodes) > 1)
+        self._watched = {name: () for ticket in self._shared for name in ticket.nodes}
+
+    async def passed(self, node: Node, seen: Seen) -> None:
+        """A stage is done: tickets of parts that it found well are closed."""
+        if not any(item.part.kind not in {PartKind.NODE, PartKind.BOOT} for item in seen.evidence):
+            return
+        await self._say(node, seen.findings)
+        self._findings[node.name] = _joined(self._findings.get(node.name, ()), seen.findings)
+        self._watch(node, seen.evidence)
+        await self._keep([item for item in seen.evidence if item.reading not in _PLAIN], seen.gaps)
+        await self._settle(node, self._findings[node.name], seen.evidence)
+
+    async def stuck(self, wave: Sequence[StuckNode]) -> Mapping[str, Ending]:
+        """Nodes that are stuck together: what they share becomes one ticket, the rest one per node."""
+        shared = self._causes({one.node.name: one.verdict for one in wave}, self._nodes)
+        union = tuple(item for one in wave for item in one.evidence) if shared else ()
+        tickets: dict[str, list[str]] = {one.node.name: [] for one in wave}
+        endings: dict[str, Ending] = {}
+        own: dict[str, tuple[Finding, ...]] = {}
+        for one in wave:
+            name = one.node.name
+            own[name] = without(name, one.verdict, shared).findings
+            first_of = tuple(cause for cause in shared if cause.node == name)
+            findings = (*own[name], *first_of)
+            self._findings[name] = findings
+            self._watch(one.node, one.evidence)
+            await self._say(one.node, findings)
+            await self._keep(one.evidence, one.gaps)
+            for ticket in await self._settle(one.node, findings, union if first_of else one.evidence):
+                for holder in {name, *ticket.nodes} & tickets.keys():
+                    tickets[holder].append(ticket.id)
+        for one in wave:
+            name = one.node.name
+            theirs = (*own[name], *(cause for cause in shared if name in cause.nodes))
+            endings[name] = Ending(_outcome(one.stuck, theirs), one.stuck.why, tuple(dict.fromkeys(tickets[name])))
+        return endings
+
+    async def finish(self) -> None:
+        """All nodes are over: tickets that several of them share may close."""
+        for ticket in self._shared:
+            node = self._nodes.get(ticket.node)
+            if node is None or not all(self._watched.get(name) for name in ticket.nodes):
+                continue
+            seen = tuple(item for name in ticket.nodes for item in self._watched[name])
+            findings = tuple(f for name in ticket.nodes for f in self._findings.get(name, ()))
+            changes = self._desk(node, findings, seen, [ticket], self._context.now())
+            await self._apply([change for change in changes if change.ticket.dedupe_key == ticket.dedupe_key])
+
+    def _watch(self, node: Node, evidence: tuple[Evidence, ...]) -> None:
+        if node.name in self._watched:
+            self._watched[node.name] = evidence
+
+    async def _keep(self, evidence: Sequence[Evidence], gaps: Sequence[Gap]) -> None:
+        if evidence or gaps:
+            await self._context.journal.keep_evidence(self._context.run.id, evidence, gaps)
+
+    async def _settle(self, node: Node, findings: Sequence[Finding], seen: Sequence[Evidence]) -> tuple[Ticket, ...]:
+        """Move the node's tickets; those that are open afterwards."""
+        standing = await self._context.journal.tickets(node=node.name)
+        known = {ticket.id for ticket in standing}
+        standing += tuple(t for t in self._shared if t.id not in known and node.name in t.nodes)
+        changes = self._desk(node, findings, seen, standing, self._context.now())
+        return await self._apply(changes)
+
+    async def _apply(self, changes: Sequence[TicketChange]) -> tuple[Ticket, ...]:
+        if not changes:
+            return ()
+        context = self._context
+        moved = {ticket.dedupe_key: ticket for ticket in await context.journal.settle(context.run.id, changes)}
+        still_open: list[Ticket] = []
+        for change in changes:
+            ticket = moved.get(change.ticket.dedupe_key, change.ticket)
+            await context.record(
+                TicketMoved(
+                    context.now(),
+                    context.run.id,
+                    ticket.node,
+                    ticket=ticket.id,
+                    change=change.kind.value,
+                    category=ticket.category.value,
+                    locator=ticket.locator,
+                    action=ticket.action.value,
+                    ask=ticket.ask,
+                )
+            )
+            if change.kind is not ChangeKind.VERIFY:
+                still_open.append(ticket)
+        return tuple(still_open)
+
+    async def _say(self, node: Node, findings: Iterable[Finding]) -> None:
+        """Findings for which nobody goes have no ticket to be read in."""
+        context = self._context
+        for finding in findings:
+            if finding.dispatch is Dispatch.NEVER:
+                await context.record(
+                    FindingMade(
+                        context.now(),
+                        context.run.id,
+                        node.name,
+                        rule=finding.rule,
+                        category=finding.category.value,
+                        locator=finding.part.locator,
+                        action=finding.action.value,
+                        dispatch=finding.dispatch.value,
+                        ask=finding.ask,
+                    )
+                )
+
+
+def merged(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """The verdict with what the stage itself had found beside it, each once."""
+    return Verdict(_joined(verdict.findings, findings), verdict.gaps)
+
+
+def _joined(base: Sequence[Finding], more: Sequence[Finding]) -> tuple[Finding, ...]:
+    """``base``, and of ``more`` what is neither in it (same rule, same part) nor explained by it."""
+    explained = {rule for finding in base for rule in finding.absorbed}
+    known = {(finding.rule, finding.part) for finding in base}
+    new = (f for f in more if f.rule not in explained and (f.rule, f.part) not in known)
+    return (*base, *new)
+
+
+def _outcome(stuck: Stuck, findings: Iterable[Finding]) -> Outcome:
+    """Hands, if somebody must go to the machine; a stage that knows that nobody must says so."""
+    if not stuck.ours and any(finding.dispatch is not Dispatch.NEVER for finding in findings):
+        return Outcome.NEEDS_HANDS
+    return Outcome.NEEDS_US

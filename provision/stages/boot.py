@@ -1,0 +1,148 @@
+"""Network boot by our own hand, for sites with ``power_by: provision``: a table shared by commission and deploy.
+
+The order is: MAAS is told first (it answers the boot), then the override is set and read back, then the button is
+pressed. Every boot that needs the network gets its own override: it is spent by the first boot, and an installer may
+put itself first in the boot order (facts: redfish, boot and power).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from provision.model.bmc import BmcStatus, Button, Power
+from provision.model.decision import Act, Step, Stuck, Wait
+from provision.model.evidence import Evidence, Part, PartKind, Reading
+from provision.model.machine import MaasEvent, ScriptResult
+from provision.model.node import Node
+from provision.model.profile import BootMethod
+from provision.ports import Tools
+from provision.stages.lookup import count
+
+# BMC and MAAS clocks may differ by as much as preflight lets pass.
+CLOCKS_DIFFER = timedelta(seconds=90)
+# A BMC may need a moment to show what it stored; one repetition tells forgetting from slowness.
+ASKS = 2
+_SIGNS_OF_LIFE = (
+    "pxe",
+    "http boot",
+    "tftp",
+    "loading",
+    "installing",
+    "configuring",
+    "rebooting",
+    "gathering",
+    "running",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SetNetworkBoot(Step):
+    """The next boot goes to the network."""
+
+    method: BootMethod
+
+
+@dataclass(frozen=True, slots=True)
+class Press(Step):
+    """The power button."""
+
+    button: Button
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """How far the network boot of one operation is. ``asks`` and ``pressed`` are of this operation."""
+
+    status: BmcStatus
+    method: BootMethod
+    asks: int
+    pressed: bool
+
+
+def next_move(boot: Boot, operation: str) -> Act | Wait | Stuck | None:
+    """The next move towards a network boot; None when the button was pressed for it. Pure."""
+    if boot.pressed:
+        return None
+    if not boot.status.network_boot_set:
+        if boot.asks >= ASKS:
+            return Stuck(
+                f"BMC accepts the network boot and does not store it: asked for {boot.method}, "
+                f"reads back {boot.status.boot_target or 'nothing'}/{boot.status.boot_enabled or 'nothing'}"
+            )
+        return Act(SetNetworkBoot(boot.method), "next boot goes to the network", pause_s=5, operation=operation)
+    match boot.status.power:
+        case Power.OFF:
+            return Act(Press(Button.ON), "boot from the network", pause_s=20, operation=operation)
+        case Power.ON:
+            return Act(Press(Button.RESTART), "boot from the network", pause_s=20, operation=operation)
+        case power:
+            return Wait(f"power is {power}", pause_s=5, operation=operation)
+
+
+def forget(tools: Tools, operation: str) -> None:
+    """A new operation begins: what was asked and pressed for the last one does not count."""
+    for key in ("asks", "pressed", "silent", "contact"):
+        tools.notes.pop(f"{operation}.{key}", None)
+
+
+async def observe_boot(tools: Tools, operation: str, began: datetime | None, *, contact: bool) -> Boot:
+    """Read power and override. The button counts as pressed if this run pressed it, the BMC reset since, or MAAS heard.
+
+    Without the second and third sign a crash after the press would press again in the middle of an installation.
+    """
+    status = await tools.bmc.status()
+    reset = status.last_reset is not None and began is not None and status.last_reset >= began - CLOCKS_DIFFER
+    return Boot(
+        status=status,
+        method=tools.goal.profile.boot_method,
+        asks=count(tools, f"{operation}.asks"),
+        pressed=contact or reset or bool(tools.notes.get(f"{operation}.pressed")),
+    )
+
+
+async def act_boot(step: Step, tools: Tools, operation: str) -> bool:
+    """Send one of this table's steps; False if it is none of them."""
+    match step:
+        case SetNetworkBoot(method):
+            tools.notes[f"{operation}.asks"] = count(tools, f"{operation}.asks") + 1
+            await tools.bmc.set_network_boot_once(method)
+        case Press(button):
+            # Noted before it is sent: an answer that never comes must not press twice.
+            tools.notes[f"{operation}.pressed"] = True
+            await tools.bmc.press(button)
+        case _:
+            return False
+    return True
+
+
+def boot_evidence(node: Node, boot: Boot, tools: Tools) -> Evidence:
+    """``bmc/boot``: what was asked for against what the BMC reads back."""
+    failed = not boot.pressed and boot.asks >= ASKS and not boot.status.network_boot_set
+    return Evidence(
+        node=node.name,
+        part=Part(PartKind.BMC, "boot override", "BMC"),
+        reading=Reading.FAILED if failed else Reading.OK,
+        source="bmc/boot",
+        seen_at=tools.clock.now(),
+        values={
+            "asked": str(boot.method),
+            "read_back": f"{boot.status.boot_target or ''}/{boot.status.boot_enabled or ''}",
+        },
+    )
+
+
+def began(events: tuple[MaasEvent, ...], word: str) -> datetime | None:
+    """When MAAS wrote that the newest ``commissioning`` or ``deploying`` began; None if its log does not say."""
+    return next(
+        (e.at for e in events if e.type.lower().startswith(word) or f"to '{word}" in e.description.lower()), None
+    )
+
+
+def heard(results: tuple[ScriptResult, ...], events: tuple[MaasEvent, ...], run: str, since: datetime | None) -> bool:
+    """True if the booted machine has reached MAAS: a script of this run began, or its log shows a boot since."""
+    if any(r.run == run and (r.started_at is not None or r.status != "pending") for r in results):
+        return True
+    return since is not None and any(
+        event.at >= since and event.type.lower().startswith(_SIGNS_OF_LIFE) for event in events
+    )

@@ -1,0 +1,145 @@
+"""Is the machine whole, and would a network boot get through? Found here, before an hour of time-outs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from provision.errors import CredentialRefusedError, GarbledError, RefusedError
+from provision.model.bmc import BmcClock, BootReadiness
+from provision.model.decision import Act, Decision, Done, Seen, Step, Stuck
+from provision.model.evidence import Evidence, Gap, Part, PartKind, Reading
+from provision.model.finding import Dispatch, Finding
+from provision.model.node import Node
+from provision.model.profile import Goal
+from provision.ports import Tools
+from provision.stages.lookup import find_machine, holds_wish, narrow
+
+
+@dataclass(frozen=True, slots=True)
+class SetClock(Step):
+    """Our time into the BMC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flight(Seen):
+    """``clock`` and ``readiness`` are None where the BMC does not say or it was not asked.
+
+    ``installed``: the machine already holds the wished image, so that no network boot is needed.
+    """
+
+    clock: BmcClock | None
+    max_offset_s: float
+    readiness: BootReadiness | None
+    installed: bool
+
+
+def clock_is_off(clock: BmcClock | None, max_offset_s: float) -> bool:
+    """True if the BMC's clock is known and further off than the site allows."""
+    return clock is not None and abs(clock.offset_s) > max_offset_s
+
+
+def obstacles(readiness: BootReadiness | None) -> tuple[str, ...]:
+    """What would stop a network boot, one sentence each. What the BMC does not say is no obstacle."""
+    if readiness is None:
+        return ()
+    found = []
+    if readiness.lockdown:
+        found.append("the BMC is in lockdown and refuses changes: switch system lockdown off")
+    if readiness.network_device_enabled is False:
+        found.append("no network boot device is enabled in the BIOS: enable PXE or HTTP boot on the boot port")
+    if readiness.pending_jobs:
+        jobs = ", ".join(readiness.pending_jobs)
+        found.append(f"configuration jobs wait for the next boot ({jobs}): let them run or delete them")
+    return tuple(found)
+
+
+def worst(findings: tuple[Finding, ...]) -> str:
+    """The blocking findings as one sentence, the surest first."""
+    ordered = sorted(findings, key=lambda finding: -finding.confidence)
+    return "; ".join(f"{f.part.locator}: {f.ask or f.rule}" for f in ordered[:3]) + (
+        f"; and {len(ordered) - 3} more" if len(ordered) > 3 else ""
+    )
+
+
+def decide(goal: Goal, seen: Flight) -> Decision:
+    """Clock first (log times are judged by it), then broken parts, then what stops a boot that is needed. Pure."""
+    if clock_is_off(seen.clock, seen.max_offset_s) and seen.clock is not None:
+        off = f"BMC clock is {seen.clock.offset_s:+.0f} s off"
+        if not seen.clock.ntp:
+            return Act(SetClock(), off, pause_s=5)
+        if not seen.installed:
+            return Stuck(f"{off} though its NTP is on, so it cannot be set: correct its NTP servers", ours=True)
+    blocking = tuple(f for f in seen.findings if f.dispatch is not Dispatch.NEVER)
+    if blocking:
+        return Stuck(worst(blocking))
+    stops = obstacles(seen.readiness)
+    if stops and not seen.installed:
+        return Stuck("; ".join(stops), ours=True)
+    return Done("; ".join(stops) or "all parts as the profile wants them")
+
+
+class Preflight:
+    """BMC health against profile and cabling plan, clock, what stops a network boot."""
+
+    name = "preflight"
+    deadline_s = 900.0
+    max_acts = 2
+
+    async def observe(self, node: Node, tools: Tools) -> Flight:
+        """Read clock, health and readiness; MAAS only where an obstacle would stop a boot."""
+        clock, gaps = await _clock(tools)
+        limit = tools.site.max_clock_offset_s
+        evidence = [_answer(node, tools)]
+        if clock is not None:
+            evidence.append(_offset(node, clock, tools))
+        if clock_is_off(clock, limit) and clock is not None and not clock.ntp:
+            # With a wrong clock the log's times mean nothing; health is read after it was set.
+            return Flight(clock, limit, None, installed=False, evidence=tuple(evidence), gaps=gaps)
+        health = await tools.bmc.health()
+        readiness = await tools.bmc.readiness()
+        installed = bool(obstacles(readiness) or clock_is_off(clock, limit)) and holds_wish(
+            await find_machine(node, tools), tools.goal.image_epoch
+        )
+        evidence.extend(health.evidence)
+        gaps += health.gaps + readiness.gaps
+        verdict = tools.judge(node, tools.goal.profile, evidence, gaps, tools.clock.now())
+        return Flight(
+            clock, limit, readiness, installed, evidence=tuple(evidence), gaps=gaps, findings=verdict.findings
+        )
+
+    def decide(self, goal: Goal, seen: Seen) -> Decision:
+        """See ``decide`` above."""
+        return decide(goal, narrow(seen, Flight))
+
+    async def act(self, step: Step, node: Node, tools: Tools) -> None:
+        """Set the clock."""
+        match step:
+            case SetClock():
+                await tools.bmc.set_clock()
+            case _:
+                raise TypeError(f"preflight does not know {step.name}")
+
+    def forecast(self, goal: Goal) -> str:
+        """For plans."""
+        return "check every part against the profile, and the BMC's clock"
+
+
+async def _clock(tools: Tools) -> tuple[BmcClock | None, tuple[Gap, ...]]:
+    try:
+        return await tools.bmc.clock(), ()
+    except CredentialRefusedError:
+        raise
+    except (GarbledError, RefusedError) as error:
+        # Some BMCs have no clock to show (or none before a time zone is set): unknown, and no reason to stop.
+        return None, (Gap("clock/offset", "BMC clock", str(error)),)
+
+
+def _answer(node: Node, tools: Tools) -> Evidence:
+    port = Part(PartKind.BMC, "BMC", "BMC port")
+    return Evidence(node.name, port, Reading.OK, "bmc/answer", tools.clock.now())
+
+
+def _offset(node: Node, clock: BmcClock, tools: Tools) -> Evidence:
+    part = Part(PartKind.CLOCK, "BMC clock", "BMC clock")
+    values = {"offset_s": clock.offset_s}
+    return Evidence(node.name, part, Reading.FACT, "clock/offset", tools.clock.now(), values=values)
