@@ -26,9 +26,9 @@ class App:
         self._wiring = wiring
 
     @classmethod
-    def open(cls, inventory: Path, state: Path | None) -> Self:
-        """Nothing is read yet. ``state`` None: a command that keeps no state."""
-        return cls(Wiring(inventory, state))
+    def open(cls, inventory: Path, state: Path | None, *, adopt_host_keys: bool = False) -> Self:
+        """Nothing is read yet. ``state`` None: a command that keeps no state. See Wiring for the rest."""
+        return cls(Wiring(inventory, state, adopt_host_keys=adopt_host_keys))
 
     async def close(self) -> None:
         """Close what was opened."""
@@ -162,6 +162,9 @@ class App:
         }
 
 
-def import_inventory(file: Path, inventory: Path, *, profile: str | None, replace: bool) -> tuple[Path, list[str]]:
+def import_inventory(file: Path, inventory: Path, *, replace: bool) -> tuple[Path, list[str]]:
     """Turn a spreadsheet into inventory YAML; the file written, and notes for the operator."""
-    return import_csv(file, inventory, profile=profile, replace=replace)
+    target = inventory / "hosts.yml" if inventory.suffix not in {".yml", ".yaml"} else inventory
+    done = import_csv(file, target, replace=replace)
+    ignored = [f"ignored column(s): {', '.join(done.ignored)}"] if done.ignored else []
+    return done.target, [*ignored, *done.notes]

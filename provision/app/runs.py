@@ -22,8 +22,8 @@ from provision.model.node import Node
 from provision.model.profile import Goal
 from provision.model.run import Run
 from provision.stages import BRING_UP
-from provision.triage.causes import fleet as fleet_causes
 from provision.triage.desk import desk
+from provision.triage.fleet import fleet as fleet_causes
 from provision.triage.judge import judge
 
 HEARTBEAT_S = 10.0

@@ -15,7 +15,7 @@ from provision.model.node import Node
 from provision.model.profile import Goal, Profile
 from provision.model.secret import Credential, Secret
 from provision.ports import Bmc, Maas, Playbooks, Shell, Tools
-from provision.store import Store, open_store
+from provision.store.journal import Store, open_store
 from provision.triage.judge import judge
 
 
@@ -31,7 +31,8 @@ def builtin_playbook() -> Path:
 class Wiring:
     """Everything one command needs, built when it is first asked for and closed together."""
 
-    def __init__(self, inventory: Path, state: Path | None) -> None:
+    def __init__(self, inventory: Path, state: Path | None, *, adopt_host_keys: bool = False) -> None:
+        self._adopt_host_keys = adopt_host_keys
         self.clock = SystemClock()
         self._inventory = inventory
         self._state = state
@@ -95,7 +96,7 @@ class Wiring:
 
     def bmc(self, node: Node) -> Bmc:
         """A client for one BMC; the caller closes it."""
-        from provision.adapters.redfish import RedfishBmc
+        from provision.adapters.redfish.bmc import RedfishBmc
 
         return RedfishBmc(
             node, self.credential(node), self.store, clock=self.clock, profile_boot_nic=self.profile(node).boot_nic
@@ -112,7 +113,7 @@ class Wiring:
                 settings.key.resolve(),
                 tuple(self.site.nodes.values()),
                 clock=self.clock,
-                ca_file=settings.ca_file,
+                ca_file=str(settings.ca_file) if settings.ca_file else None,
                 proxy=settings.proxy,
                 interval_s=10.0 * self.settings.site.pace,
             )
@@ -130,7 +131,7 @@ class Wiring:
                 ssh_user=self.settings.ssh.user,
                 ssh_key_file=self.settings.ssh.key_file,
                 clock=self.clock,
-                window_s=5.0 * self.settings.site.pace,
+                pace=self.settings.site.pace,
                 artifacts_dir=self.state / "waves",
                 inventory_dir=self.settings.inventory,
             )
@@ -176,7 +177,7 @@ class Wiring:
         """Tools of one node for one run."""
         return Tools(
             bmc=self.bmc(node),
-            maas=self.maas() if self.settings.maas is not None else _NoMaas(),
+            maas=self.maas(),
             playbooks=self.playbooks(),
             shell=self.shell(),
             clock=self.clock,
@@ -212,13 +213,6 @@ class Wiring:
         for part in (self._playbooks, self._shell, self._maas, self._store):
             if part is not None:
                 await part.close()
-
-
-class _NoMaas:
-    """Stands where a site has no MAAS; every use names the missing setting."""
-
-    def __getattr__(self, name: str) -> object:
-        raise MisconfiguredError("group var provision: maas is missing: expected a mapping with url and key")
 
 
 def _text(path: Path) -> str:

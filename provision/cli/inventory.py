@@ -53,18 +53,17 @@ def check(inventory: Path, state: Path | None, output: str) -> int:
     show_default="./inventory",
     help="Directory to write into.",
 )
-@click.option("--profile", help="Profile of all machines, where the file has no such column.")
 @click.option("--replace", is_flag=True, help="Overwrite a hosts file that an earlier import wrote.")
-def import_file(file: Path, inventory: Path, profile: str | None, replace: bool) -> int:
+def import_file(file: Path, inventory: Path, replace: bool) -> int:
     """Turn a spreadsheet (CSV, one machine a line, columns by header) into inventory YAML.
 
     \b
     Example:
-      provision inventory import racks.csv -i inventory --profile h100-8gpu
+      provision inventory import racks.csv -i inventory
     """
     from provision.app import import_inventory
 
-    written, notes = import_inventory(file, inventory, profile=profile, replace=replace)
+    written, notes = import_inventory(file, inventory, replace=replace)
     for note in notes:
         click.echo(note, err=True)
     click.echo(f"written: {written}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -85,7 +86,7 @@ def export(target: str, kind: str, everything: bool, file: Path | None, inventor
     rows = with_app(inventory, state, lambda app: app.ticket_rows(target, open_only=not everything))
     text = to_csv(rows) if kind == "csv" else to_json(rows) + "\n"
     if file is None:
-        click.get_binary_stream("stdout").write(text.encode())
+        sys.stdout.buffer.write(text.encode())
     else:
         try:
             file.write_bytes(text.encode())
