@@ -88,7 +88,8 @@ def _notes(rows: tuple[Row, ...], ignored: tuple[str, ...]) -> Iterator[str]:
 def _write(target: Path, text: str, *, replace: bool) -> None:
     """Whole or not at all, and never over a file that somebody else has made."""
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.parent.is_dir():
+            target.parent.mkdir(parents=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp~", dir=target.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -103,6 +104,8 @@ def _write(target: Path, text: str, *, replace: bool) -> None:
         finally:
             Path(name).unlink(missing_ok=True)
     except FileExistsError:
+        if not target.parent.is_dir():
+            raise MisconfiguredError(f"{target} cannot be written: {target.parent} is a file; name another") from None
         raise MisconfiguredError(
             f"{target} exists already and is left as it is; name another file or ask to replace it"
         ) from None
