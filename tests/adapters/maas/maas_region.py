@@ -126,6 +126,14 @@ class Region:
         """Requests for machine lists."""
         return [call for call in self.calls if call.line == "GET machines/"]
 
+    async def arrived(self, lists: int) -> None:
+        """Wait until so many requests for lists have arrived."""
+        for _ in range(500):
+            if len(self.lists()) >= lists:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{len(self.lists())} lists in 5 s, {lists} expected")
+
     def add(self, hostname: str, macs: list[str], status: int = 0, **more: Any) -> str:
         """A machine, as a hand in the web page would make it. Returns its system id."""
         self.made += 1

@@ -134,8 +134,7 @@ async def test_a_listing_asked_before_a_write_does_not_hide_it(client: Make, reg
     region.faults.append(Fault("GET machines/", held=held, after=True))
     slow = asyncio.create_task(maas.machine(NODES[2], [mac(3)]))
     other = asyncio.create_task(maas.machine(NODES[3], [mac(4)]))
-    while len(region.lists()) < 2:
-        await asyncio.sleep(0.01)
+    await region.arrived(2)
     await maas.commission(ids[2], scripts=(), tests=())
     held.set()
     found = await slow
@@ -152,8 +151,7 @@ async def test_an_older_answer_that_comes_late_changes_nothing(client: Make, reg
     held = asyncio.Event()
     region.faults.append(Fault("GET machines/", held=held, after=True))
     late = asyncio.create_task(maas.fresh(NODES[0], [mac(1)]))
-    while len(region.lists()) < 2:
-        await asyncio.sleep(0.01)
+    await region.arrived(2)
     region.machines[system_id]["status"] = 4
     newer = await maas.fresh(NODES[0], [mac(1)])
     held.set()
