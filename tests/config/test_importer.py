@@ -124,7 +124,7 @@ def test_a_file_that_is_there_is_never_overwritten_silently(tmp_path: Path) -> N
     import_csv(source, target, replace=True)
     assert "10.0.0.1" in target.read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hosts.yml", "racks.csv"]
-    with pytest.raises(MisconfiguredError, match="cannot be written: .*racks.csv is a file"):
+    with pytest.raises(MisconfiguredError, match=r"cannot be written: .*racks\.csv is a file"):
         import_csv(source, source / "hosts.yml")
     with pytest.raises(InventoryError, match="cannot be read: No such file"):
         import_csv(tmp_path / "nowhere.csv", target, replace=True)
