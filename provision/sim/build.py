@@ -31,7 +31,7 @@ def build_machine(rack_number: int, number: int, *, seed: int = 1, units: int = 
             SimPsu(
                 n,
                 serial=f"PS{serial}{n}",
-                feed=f"pdu-{rack_number}{'a' if n % 2 else 'b'}-{number * 3 - 2 + (n - 1) // 2}",
+                feed=_feed(rack_number, number, n),
             )
             for n in range(1, 7)
         ],
@@ -43,9 +43,13 @@ def build_machine(rack_number: int, number: int, *, seed: int = 1, units: int = 
         ],
     )
     uuid = str(UUID(bytes=hashlib.sha256(f"{seed}/{name}".encode()).digest()[:16], version=4))
-    return SimMachine(
-        name, parts, rack=f"rack-{rack_number}", unit=1 + (number - 1) * units, service_tag=tag, uuid=uuid
-    )
+    unit = 1 + (number - 1) * units
+    return SimMachine(name, parts, rack=f"rack-{rack_number}", unit=unit, service_tag=tag, uuid=uuid)
+
+
+def _feed(rack_number: int, number: int, psu: int) -> str:
+    """Odd supplies hang on PDU a, even ones on PDU b; three outlets of each for a machine."""
+    return f"pdu-{rack_number}{'a' if psu % 2 else 'b'}-{number * 3 - 2 + (psu - 1) // 2}"
 
 
 def _drives(serial: str) -> list[SimDrive]:

@@ -6,7 +6,7 @@ import http.client
 import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,15 @@ class Control:
     directory: Path
     host: str
     port: int
-    token: str
     pid: int
+    token: str = field(repr=False)
 
     @classmethod
     def open(cls, directory: Path) -> Control:
         """Find the simulation that runs in this folder. Raises SimError when none does."""
         try:
             told = json.loads((directory / FILE).read_text(encoding="utf-8"))
-            control = cls(directory, str(told["host"]), int(told["port"]), str(told["token"]), int(told["pid"]))
+            control = cls(directory, str(told["host"]), int(told["port"]), int(told["pid"]), str(told["token"]))
         except FileNotFoundError:
             raise SimError(f"no simulation runs in {directory}; start one: provision sim --dir {directory}") from None
         except (OSError, ValueError, KeyError, TypeError) as error:

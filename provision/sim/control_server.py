@@ -73,9 +73,8 @@ class ControlServer:
 
     def _repair(self, body: Mapping[str, Any]) -> dict[str, Any]:
         kind = body.get("kind")
-        return {
-            "repaired": [str(f) for f in self._world.repair(str(body["node"]), None if kind is None else str(kind))]
-        }
+        mended = self._world.repair(str(body["node"]), None if kind is None else str(kind))
+        return {"repaired": [str(fault) for fault in mended]}
 
     def _writes(self, body: Mapping[str, Any]) -> dict[str, Any]:
         writes = {name: dict(machine.writes) for name, machine in self._world.machines.items()}

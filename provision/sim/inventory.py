@@ -69,7 +69,5 @@ def pace_for(speed: float) -> float:
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:
-    text = "---\n# Written by `provision sim`; it is written anew at each start.\n" + yaml.safe_dump(
-        value, sort_keys=False
-    )
-    path.write_text(text, encoding="utf-8")
+    head = "---\n# Written by `provision sim`, anew at each start.\n"
+    path.write_text(head + yaml.safe_dump(value, sort_keys=False), encoding="utf-8")

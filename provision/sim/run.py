@@ -92,13 +92,7 @@ async def start_fleet(
     Raises:
         SimError: a simulation runs in this folder already, a fault is unknown, or an address cannot be had.
     """
-    directory = directory.absolute()
-    directory.mkdir(parents=True, exist_ok=True)
-    if (other := running_in(directory)) is not None:
-        raise SimError(
-            f"a simulation runs in {directory} already (process {other.pid}); "
-            f"end it with: provision sim stop --dir {directory}"
-        )
+    directory = _ours(directory)
     # aiohttp tells of every request that a client cut off; here that is everyday life.
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
     world = World(SimClock(speed), build_machines(nodes, racks, seed), seed)
@@ -117,7 +111,7 @@ async def start_fleet(
             from provision.sim.host import HostServers
             from provision.sim.maas import MaasServer
 
-            maas = MaasServer(world, api_key=key)
+            maas = MaasServer(world, api_key=key, ssh_keys=world.authorized_keys)
             stack.push_async_callback(maas.stop)
             url = await maas.start()
             hosts = HostServers(world)
@@ -131,6 +125,21 @@ async def start_fleet(
         stack.push_async_callback(server.stop)
         await server.start()
         yield Fleet(world, directory, inventory, bmcs, Control.open(directory), url, maas, hosts, server)
+
+
+def _ours(directory: Path) -> Path:
+    """Make the folder and see that no other simulation lives in it. Raises SimError."""
+    directory = directory.absolute()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SimError(f"{directory} cannot be made ({error.strerror}): give another folder with --dir") from None
+    if (other := running_in(directory)) is not None:
+        raise SimError(
+            f"a simulation runs in {directory} already (process {other.pid}); "
+            f"end it with: provision sim stop --dir {directory}"
+        )
+    return directory
 
 
 def _settings(maas_url: str, power_by: PowerBy, pace: float) -> dict[str, Any]:
