@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from aiohttp import web
-from conftest import BMC_PASSWORD, LabClock, mac, node_at, spec_of
+from maas_lab import BMC_PASSWORD, LabClock, mac, node_at, spec_of
 from maas_region import KEY, Fault, Region, disk
 
 from provision.adapters.maas import MaasRegion

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from aiohttp import web
-from conftest import LabClock, mac, node_at, spec_of
+from maas_lab import LabClock, mac, node_at, spec_of
 from maas_region import Fault, Region
 
 from provision.adapters.maas import MaasRegion

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from conftest import BMC_PASSWORD, LabClock, mac, node_at, spec_of
+from maas_lab import BMC_PASSWORD, LabClock, mac, node_at, spec_of
 from maas_region import CONSUMER, KEY, SECRET, TOKEN, Fault, Region
 
 from provision.adapters.maas import MaasRegion

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import node_at
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
+from maas_lab import node_at
 
 from provision.adapters.maas import user_data
 from provision.errors import MisconfiguredError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from conftest import LabClock, spec_of
+from maas_lab import LabClock, spec_of
 from maas_recording import FILE, Player, Recording
 from maas_region import KEY
 
