@@ -25,9 +25,10 @@ class Database:
     the order of writes the order of calls.
     """
 
-    def __init__(self, url: URL, name: str) -> None:
+    def __init__(self, url: URL, name: str, *, busy_s: float = BUSY_TIMEOUT_S) -> None:
         self.name = name
-        self._engine = _sqlite_engine(url)
+        self._busy_s = busy_s
+        self._engine = _sqlite_engine(url, busy_s)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
         self._closed = False
 
@@ -70,12 +71,12 @@ class Database:
         try:
             yield
         except DBAPIError as error:
-            raise sentence(error, self.name, what) from error.orig
+            raise sentence(error, self.name, what, self._busy_s) from error.orig
 
 
-def _sqlite_engine(url: URL) -> Engine:
+def _sqlite_engine(url: URL, busy_s: float) -> Engine:
     engine = create_engine(
-        url, pool_size=1, max_overflow=0, connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
+        url, pool_size=1, max_overflow=0, connect_args={"timeout": busy_s, "check_same_thread": False}
     )
 
     @event.listens_for(engine, "connect")
@@ -98,8 +99,8 @@ def _sqlite_engine(url: URL) -> Engine:
 
 _LATER = {
     "SQLITE_FULL": "the disk is full; free some space",
-    "SQLITE_BUSY": "another program has held it locked for 5 s; find it with: fuser {name}",
-    "SQLITE_LOCKED": "another program has held it locked for 5 s; find it with: fuser {name}",
+    "SQLITE_BUSY": "another program has held it locked for {busy_s:g} s; find it with: fuser {name}",
+    "SQLITE_LOCKED": "another program has held it locked for {busy_s:g} s; find it with: fuser {name}",
     "SQLITE_IOERR": "the disk reports an error; look at the kernel log",
 }
 _NEVER = {
@@ -112,12 +113,12 @@ _NEVER = {
 }
 
 
-def sentence(error: SQLAlchemyError, name: str, what: str) -> ProvisionError | SQLAlchemyError:
+def sentence(error: SQLAlchemyError, name: str, what: str, busy_s: float) -> ProvisionError | SQLAlchemyError:
     """The error as the operator should read it; what is our own mistake comes back as it is."""
     code = str(getattr(getattr(error, "orig", None), "sqlite_errorname", ""))
     for known, text in _LATER.items():
         if code.startswith(known):
-            return UnavailableError(f"store {name}", what, text.format(name=name), code=code)
+            return UnavailableError(f"store {name}", what, text.format(name=name, busy_s=busy_s), code=code)
     for known, text in _NEVER.items():
         if code.startswith(known):
             return MisconfiguredError(f"store {name}: {text}")

@@ -16,7 +16,7 @@ from provision.model.evidence import Evidence, Gap, Part, PartKind, Reading, Sev
 from provision.model.run import Attempt, NodeState, Run
 from provision.model.ticket import Ticket, TicketChange
 from provision.store import leases, tickets, wishes
-from provision.store.database import Database
+from provision.store.database import BUSY_TIMEOUT_S, Database
 from provision.store.opening import open_database
 from provision.store.schema import attempts, events, evidence, gaps, runs, states
 from provision.store.texts import Scrub, clean, event_json, keep_all, plain, to_json
@@ -26,17 +26,20 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def open_store(path_or_url: Path | str, *, now: Callable[[], datetime] = _utc_now) -> Store:
+def open_store(
+    path_or_url: Path | str, *, now: Callable[[], datetime] = _utc_now, busy_s: float = BUSY_TIMEOUT_S
+) -> Store:
     """Open or make a store.
 
     Args:
         path_or_url: the state directory, a ``.db`` file, or ``sqlite:///PATH``.
         now: the wall clock, UTC.
+        busy_s: how long to wait for another program that has the store locked.
 
     Raises:
         MisconfiguredError: it cannot be used; the sentence says why and what to do.
     """
-    return Store(open_database(path_or_url), now)
+    return Store(open_database(path_or_url, busy_s=busy_s), now)
 
 
 class Store:

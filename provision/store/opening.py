@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import URL, Connection, inspect, text
 
 from provision.errors import MisconfiguredError, UnavailableError
-from provision.store.database import Database
+from provision.store.database import BUSY_TIMEOUT_S, Database
 from provision.store.schema import HEAD
 
 FILE_NAME = "store.db"
@@ -19,7 +19,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _LARGEST_CHECKED_BYTES = 32 * 1024 * 1024
 
 
-def open_database(path_or_url: Path | str) -> Database:
+def open_database(path_or_url: Path | str, *, busy_s: float = BUSY_TIMEOUT_S) -> Database:
     """Open or make the database.
 
     Args:
@@ -30,7 +30,7 @@ def open_database(path_or_url: Path | str) -> Database:
     """
     path = store_path(path_or_url)
     _make(path)
-    database = Database(URL.create("sqlite", database=str(path)), str(path))
+    database = Database(URL.create("sqlite", database=str(path)), str(path), busy_s=busy_s)
     try:
         if path.stat().st_size <= _LARGEST_CHECKED_BYTES:
             database.call("check", lambda connection: _check(connection, path))
