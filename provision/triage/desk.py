@@ -43,7 +43,7 @@ def desk(
         mine_too = ticket.node == node.name or node.name in ticket.nodes
         if not ticket.status.is_open or not mine_too or ticket.dedupe_key in held:
             continue
-        if any(_same_part(ticket, finding) for finding in findings):
+        if any(_speaks_of(ticket, finding) for finding in findings):
             continue
         if (seen := looked_well(ticket, node, looked_at)) is not None:
             closed = replace(ticket, status=TicketStatus.VERIFIED, updated_at=now)
@@ -59,7 +59,10 @@ def key_of(node: Node, finding: Finding) -> str:
     return finding.key(node.site, asset)
 
 
-def _same_part(ticket: Ticket, finding: Finding) -> bool:
+def _speaks_of(ticket: Ticket, finding: Finding) -> bool:
+    """The part itself, or for what several machines share, anything of the kind on one of them."""
+    if len(ticket.nodes) > 1 and finding.node in ticket.nodes and finding.category is ticket.category:
+        return True
     return finding.part.kind is ticket.part_kind and finding.part.name == ticket.part_name
 
 

@@ -128,7 +128,7 @@ def gaps_in(labels: Sequence[str], lost: int) -> list[str]:
 
 
 def reduced(node: Node, profile: Profile, evidence: Sequence[Evidence], now: datetime) -> Iterator[Evidence]:
-    """A REDUCED reading for every link narrower than the profile says, or than its siblings if it says nothing.
+    """REDUCED for every link narrower than the profile says (or than its siblings, if it says nothing), else OK.
 
     Never against what the slot could do: an x4 slot under an x16 card is a design, not a fault (facts: redfish 0.5).
     When every sibling is equally narrow the profile is doubted, not the machine: reading FACT. Speed is not judged,
@@ -170,10 +170,9 @@ def _narrow(
         limit = item.values.get("max_width")
         want = spec.pcie_width if spec is not None else None
         if want is None:
-            if usual is None or width >= usual:
-                continue
-            want = usual
-        elif width >= want or (isinstance(limit, int) and 0 < limit < want and usual == width):
+            want = usual if usual is not None and width < usual else width
+        if width >= want or (isinstance(limit, int) and 0 < limit < want and usual == width):
+            yield Evidence(node.name, item.part, Reading.OK, "expect/width", now, f"x{width} link, as it should be")
             continue
         designed = usual == width and len(siblings) >= 2
         values: dict[str, Value] = {

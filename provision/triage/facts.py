@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from provision.model.evidence import Evidence, Reading
@@ -19,6 +19,10 @@ CLEARS = {
     "NIC101": ("NIC100",),
     "LNK2701": ("LNK2700",),
     "HWC9012": ("HWC9011",),
+    "PR7": ("PR8",),
+    "PDR8": ("PDR1016", "PDR1116", "PDR5", "PDR6", "PDR65"),
+    "FAN0028": ("FAN0029",),
+    "FAN0010": ("FAN0001", "FAN0009"),
 }
 
 
@@ -29,25 +33,25 @@ def word(source: str) -> str:
 
 def same_place(one: Evidence, other: Evidence) -> bool:
     """True if both speak of one part, by the peer's name or by the printed label."""
-    return one.part.kind is other.part.kind and (
-        one.part.name == other.part.name or label(one.part.locator) == label(other.part.locator)
-    )
+    same = one.node == other.node and one.part.kind is other.part.kind
+    return same and (one.part.name == other.part.name or label(one.part.locator) == label(other.part.locator))
 
 
 def label(text: str) -> str:
     """A printed label for comparing: ``PSU.Slot.2``, ``PSU 2`` and ``psu2`` are one."""
-    return re.sub(r"slot(?=\d)", "", re.sub(r"[\s._:-]+", "", text.lower())) if text else ""
+    return re.sub(r"^pcie(?=\d|slot)|slot(?=\d)", "", re.sub(r"[\s._:-]+", "", text.lower()))
 
 
 def live(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
     """What still stands: the newest reading of a part by each probe, log lines since power-on that nothing ended."""
-    booted = _powered_on_at(evidence)
+    booted = {e.node: at for e in evidence if (at := _powered_on_at(e)) is not None}
     logs = [e for e in evidence if word(e.source) in LOGS]
     kept: list[Evidence] = []
-    newest: dict[tuple[str, str, str, str], int] = {}
+    newest: dict[tuple[str, ...], int] = {}
     for item in evidence:
         if word(item.source) in LOGS:
-            old = booted is not None and item.seen_at < booted and word(item.source) != "faults"
+            since = booted.get(item.node)
+            old = since is not None and item.seen_at < since and word(item.source) != "faults"
             if not (old or item.cleared or item.code in CLEARS or _ended(item, logs)):
                 kept.append(item)
             continue
@@ -55,7 +59,7 @@ def live(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
             kept.append(item)
             continue
         # One probe may write several facts of a part (a check each); they differ by their check.
-        key = (item.source, item.part.kind.value, item.part.name, str(item.values.get("check", "")))
+        key = (item.node, item.source, item.part.kind, item.part.name, str(item.values.get("check", "")))
         if key in newest:
             if item.seen_at >= kept[newest[key]].seen_at:
                 kept[newest[key]] = item
@@ -65,25 +69,28 @@ def live(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
     return tuple(kept)
 
 
-def _powered_on_at(evidence: Iterable[Evidence]) -> datetime | None:
-    for item in evidence:
-        if item.source == "redfish/host" and isinstance(raw := item.values.get("powered_on_at"), str):
-            try:
-                at = datetime.fromisoformat(raw)
-            except ValueError:
-                return None
-            return at if at.tzinfo else None
-    return None
+def _powered_on_at(item: Evidence) -> datetime | None:
+    raw = item.values.get("powered_on_at")
+    if item.source != "redfish/host" or not isinstance(raw, str):
+        return None
+    try:
+        at = datetime.fromisoformat(raw)
+    except ValueError:
+        return None
+    return at if at.tzinfo else None
 
 
 def _ended(entry: Evidence, logs: Sequence[Evidence]) -> bool:
-    """True if a later entry says that this one is over."""
+    """True if a later entry says that this one is over: by its id, or as a clear of the same family of ids."""
     return any(
-        (other.cleared and (other.code == entry.code or entry.code in CLEARS.get(other.code or "", ())))
-        or entry.code in CLEARS.get(other.code or "", ())
+        (other.cleared and _family(other) == _family(entry)) or entry.code in CLEARS.get(other.code or "", ())
         for other in logs
         if other is not entry and other.seen_at >= entry.seen_at and same_place(other, entry)
     )
+
+
+def _family(entry: Evidence) -> str:
+    return (entry.code or "").rstrip("0123456789")
 
 
 def direct_well(entry: Evidence, evidence: Sequence[Evidence], sources: Sequence[str]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from provision.model.evidence import Evidence, Gap, Part, PartKind, Reading, Severity
@@ -12,10 +11,10 @@ from provision.model.node import Node
 from provision.model.profile import Profile
 from provision.triage import cabling, expect
 from provision.triage.causes import first_causes
-from provision.triage.facts import LOGS, direct_well, live, word
+from provision.triage.facts import LOGS, direct_well, label, live, word
 from provision.triage.patterns import fill
 from provision.triage.rules import Role, Rule, packaged_rules
-from provision.triage.scene import Hit, Scene
+from provision.triage.scene import Hit, Scene, matches
 
 # Readings that are bad by themselves; a port without a link or an empty slot may be meant so.
 _BAD = frozenset({Reading.FAILED, Reading.FAILING, Reading.NO_INPUT})
@@ -52,10 +51,14 @@ def weigh(node: Node, evidence: Sequence[Evidence], rules: Sequence[Rule]) -> tu
     """One finding per category and place, carried by its strongest rule; each further source adds weight."""
     scene = Scene(node, evidence)
     groups: dict[tuple[Category, str], list[Hit]] = {}
+    places: dict[tuple[Category, str], str] = {}
     for rule in rules:
         for hit in scene.hits(rule):
-            groups.setdefault((rule.category, fill(rule.locator, hit.words)), []).append(hit)
-    return tuple(_finding(node, place, hits) for (_, place), hits in groups.items() if _stands(hits))
+            place = fill(rule.locator, hit.words)
+            key = (rule.category, label(place))
+            groups.setdefault(key, []).append(hit)
+            places.setdefault(key, place)
+    return tuple(_finding(node, places[key], hits) for key, hits in groups.items() if _stands(hits))
 
 
 def _stands(hits: Sequence[Hit]) -> bool:
@@ -115,9 +118,7 @@ def _is_noise(finding: Finding, rules: Sequence[Rule]) -> bool:
 
 def unexplained(node: Node, evidence: Sequence[Evidence], rules: Sequence[Rule]) -> Finding | None:
     """Everything bad that no rule speaks of, as one finding for the operator's queue; None if there is nothing."""
-    scene = Scene(node, evidence)
-    explained = {id(hit.evidence) for rule in rules for hit in scene.hits(rule)}
-    strange = [item for item in _bad(evidence) if id(item) not in explained and not _spoken_of(item, scene, rules)]
+    strange = [item for item in _bad(evidence) if not _spoken_of(item, rules)]
     if not strange:
         return None
     first = strange[0]
@@ -139,7 +140,8 @@ def unexplained(node: Node, evidence: Sequence[Evidence], rules: Sequence[Rule])
 
 def _bad(evidence: Sequence[Evidence]) -> Iterator[Evidence]:
     for item in evidence:
-        active = word(item.source) in LOGS and item.severity is Severity.CRITICAL
+        # MAAS shouts at every failure; its status and its scripts say what failed.
+        active = word(item.source) in LOGS - {"events"} and item.severity is Severity.CRITICAL
         denied = active and direct_well(item, evidence, _DIRECT)
         if (item.reading in _BAD or active) and not denied:
             yield item
@@ -148,7 +150,6 @@ def _bad(evidence: Sequence[Evidence]) -> Iterator[Evidence]:
 _DIRECT = ("psus", "drives", "dimms", "gpus", "nics", "ports", "fans", "temperatures", "cpus", "pcie")
 
 
-def _spoken_of(item: Evidence, scene: Scene, rules: Sequence[Rule]) -> bool:
-    """True if a rule knows the sign but its conditions spoke against it: known, and judged to be nothing."""
-    bare = Scene(scene.node, (item,))
-    return any(bare.hits(replace(rule, needs=(), unless=(), times=1)) for rule in rules)
+def _spoken_of(item: Evidence, rules: Sequence[Rule]) -> bool:
+    """True if a rule knows the sign, even if its conditions spoke against it: then it was judged to be nothing."""
+    return any(matches(rule.match, item) is not None for rule in rules)

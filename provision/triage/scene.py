@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 from provision.model.evidence import Evidence
@@ -79,7 +80,7 @@ class Scene:
 
 def matches(match: Match, item: Evidence) -> dict[str, str] | None:
     """What the text captured (maybe nothing), or None if the evidence is not what the match speaks of."""
-    if match.source and not any(_source_fits(pattern, item.source) for pattern in match.source):
+    if match.source and not _from_source(match.source, item.source):
         return None
     if match.kind and item.part.kind not in match.kind:
         return None
@@ -97,8 +98,10 @@ def matches(match: Match, item: Evidence) -> dict[str, str] | None:
     return None if found is None else {k: v for k, v in found.groupdict().items() if v is not None}
 
 
-def _source_fits(pattern: str, source: str) -> bool:
-    return fnmatchcase(source if "/" in pattern else word(source), pattern)
+@lru_cache(maxsize=4096)
+def _from_source(patterns: tuple[str, ...], source: str) -> bool:
+    """Asked for every rule and every reading; there are few distinct answers."""
+    return any(fnmatchcase(source if "/" in pattern else word(source), pattern) for pattern in patterns)
 
 
 def _value_fits(value: Any, want: Any) -> bool:
