@@ -1,0 +1,164 @@
+"""The port ``Bmc`` over Redfish: one object per node and run."""
+
+from __future__ import annotations
+
+import asyncio
+
+from provision.adapters.redfish import boot, clock, power
+from provision.adapters.redfish.answers import Json
+from provision.adapters.redfish.health import read_health
+from provision.adapters.redfish.net import read_network
+from provision.adapters.redfish.netfacts import NetworkFacts
+from provision.adapters.redfish.parse_ports import Ports, network_ports
+from provision.adapters.redfish.pinning import read_fingerprint
+from provision.adapters.redfish.service import Service, identity, survey
+from provision.adapters.redfish.session import BmcLimits, RedfishSession
+from provision.adapters.redfish.values import health, moment, text, texts, word
+from provision.adapters.redfish.walk import Expand, Reader
+from provision.model.bmc import BmcClock, BmcStatus, BootReadiness, Button, Harvest, Health
+from provision.model.node import Node
+from provision.model.profile import BootMethod
+from provision.model.secret import Credential
+from provision.ports import Clock, Pins
+
+
+class RedfishBmc:
+    """One BMC for one run. The session opens at the first call; ``close`` logs out on every path.
+
+    ``profile_boot_nic`` is the profile's ``boot_nic``: a port by id, printed place or MAC. ``clock`` gives pauses and
+    deadlines. Writes go out once; reads are repeated for as long as ``limits`` say.
+
+    Raises:
+        MisconfiguredError: the node's ``bmc_fingerprint`` is no SHA-256.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        credential: Credential,
+        pins: Pins,
+        *,
+        clock: Clock,
+        profile_boot_nic: str | None = None,
+        limits: BmcLimits | None = None,
+    ) -> None:
+        fixed = node.bmc_fingerprint
+        self._node = node
+        self._boot_nic = profile_boot_nic
+        self._session = RedfishSession(
+            node.bmc_address,
+            credential,
+            pins,
+            clock,
+            fingerprint=read_fingerprint(fixed, f"host {node.name}") if fixed else None,
+            limits=limits,
+        )
+        self._service: Service | None = None
+        self._expand: Expand | None = None
+        self._harvest: Harvest | None = None
+        self._network: tuple[NetworkFacts, Ports] | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent so far, login and logout included."""
+        return self._session.requests
+
+    async def harvest(self) -> Harvest:
+        """Identity and ports; kept for the run once nothing is missing that may still come."""
+        async with self._one_at_a_time:
+            if self._harvest is None:
+                service = await self._surveyed()
+                reader = self._reader(service)
+                facts, ports = await self._ports(reader, service)
+                gaps = (*service.gaps, *reader.gaps)
+                harvest = Harvest(identity(service), ports.ports, gaps)
+                if reader.transient:
+                    return harvest
+                self._harvest, self._network = harvest, (facts, ports)
+            return self._harvest
+
+    async def status(self) -> BmcStatus:
+        """Power, override and progress: one read, two where the override waits in a settings resource."""
+        service = await self._surveyed()
+        system = await self._system(service)
+        override = await boot.read_override(self._session, service, system)
+        said = health(system)
+        return BmcStatus(
+            power=power.power_of(system),
+            boot_target=word(override, "BootSourceOverrideTarget"),
+            boot_enabled=word(override, "BootSourceOverrideEnabled"),
+            boot_mode=word(override, "BootSourceOverrideMode"),
+            progress=power.progress(system),
+            progress_at=moment(text(system, "BootProgress", "LastStateTime")),
+            last_reset=moment(power.last_reset(system)),
+            healthy=None if not said else said == "ok",
+        )
+
+    async def readiness(self) -> BootReadiness:
+        """What would stop a network boot."""
+        service = await self._surveyed()
+        return await boot.read_readiness(self._reader(service), service)
+
+    async def health(self) -> Health:
+        """Evidence of every part, read afresh; only the lists of ports are taken from the harvest if it is recent."""
+        service = await self._surveyed()
+        service = await self._again(service)
+        reader = self._reader(service)
+        facts, ports = await self._ports(reader, service)
+        evidence = await read_health(reader, service, self._node.name, facts, ports, self._session.clock)
+        return Health(tuple(evidence), tuple(dict.fromkeys((*service.gaps, *reader.gaps))))
+
+    async def clock(self) -> BmcClock:
+        """The BMC's clock against ours."""
+        return await clock.read_clock(self._session, await self._surveyed())
+
+    async def set_network_boot_once(self, method: BootMethod) -> None:
+        """Write: the next boot goes to the network."""
+        await boot.set_network_boot_once(self._session, await self._surveyed(), method)
+
+    async def press(self, button: Button) -> None:
+        """Write: the power button."""
+        await power.press(self._session, await self._surveyed(), button)
+
+    async def set_clock(self) -> None:
+        """Write: our time into the BMC."""
+        await clock.set_clock(self._session, await self._surveyed())
+
+    async def close(self) -> None:
+        """Log out and drop connections. Never raises an error; a cancellation is passed on after the logout."""
+        await self._session.close()
+
+    async def _surveyed(self) -> Service:
+        if self._service is None:
+            self._service = await survey(self._session, self._until())
+        return self._service
+
+    async def _again(self, service: Service) -> Service:
+        """The service with the system as it is at this moment (power, last reset)."""
+        fresh = await self._system(service)
+        return Service(service.root, service.quirks, service.path, fresh, service.beside, service.gaps)
+
+    async def _system(self, service: Service) -> Json:
+        return (await self._session.get(service.path)).json(self._session.peer)
+
+    async def _ports(self, reader: Reader, service: Service) -> tuple[NetworkFacts, Ports]:
+        facts = await read_network(reader, service)
+        ports = network_ports(
+            facts,
+            service.quirks,
+            boot_order=texts(service.system, "Boot", "BootOrder"),
+            own=service.own_macs,
+            profile_boot_nic=self._boot_nic,
+        )
+        for complaint in ports.complaints:
+            reader.gap("redfish/ports", "network-boot port", complaint)
+        return facts, ports
+
+    def _reader(self, service: Service) -> Reader:
+        if self._expand is None:
+            self._expand = Expand.offered(service.root, most=service.quirks.expand)
+        return Reader(self._session, self._expand, self._until())
+
+    def _until(self) -> float:
+        return self._session.clock.monotonic() + self._session.limits.operation_s

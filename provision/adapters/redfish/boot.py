@@ -1,0 +1,207 @@
+"""Network boot once, in the resource and shape that the service wants, and what would stand in its way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from provision.adapters.redfish.answers import Answer, Json, etags
+from provision.adapters.redfish.boot_port import enabled_devices
+from provision.adapters.redfish.net import read_bios
+from provision.adapters.redfish.service import Service
+from provision.adapters.redfish.session import RedfishSession
+from provision.adapters.redfish.values import dig, link, text, texts
+from provision.adapters.redfish.walk import Reader
+from provision.errors import PeerError, RefusedError, UnavailableError
+from provision.model.bmc import BootReadiness
+from provision.model.profile import BootMethod
+
+TARGETS = {BootMethod.PXE: "Pxe", BootMethod.UEFI_HTTP: "UefiHttp"}
+ALLOWED = "BootSourceOverrideTarget@Redfish.AllowableValues"
+
+# "Not in this resource": the override lives in the other one of system and settings (R21).
+_ELSEWHERE = {
+    "PropertyNotWritable",
+    "PropertyUnknown",
+    "PropertyNotUpdated",
+    "SYS427",
+    "SYS429",
+    "OperationSupportedInFutureStateURI",
+}
+_OPEN_JOB = {"new", "scheduled", "scheduling", "running", "downloading", "downloaded", "readyforexecution", "waiting",
+             "pending", "starting", "rebootpending", "rebootcompleted", "pendingactivation", "paused"}  # fmt: skip
+
+
+async def set_network_boot_once(session: RedfishSession, service: Service, method: BootMethod) -> None:
+    """Write the override once; nothing is sent if the BMC says that it is set already.
+
+    Raises:
+        RefusedError: not offered, locked down, or refused in every place and with every tag.
+        UnavailableError: no answer: it may be stored or not; look.
+    """
+    places = [path for path in (service.path, service.settings) if path]
+    if service.quirks.boot_in_settings:
+        places.reverse()
+    read = {path: await _look(session, path, spare=path != service.path) for path in places}
+    target = TARGETS[method]
+    _check_offer(session, [answer.json(session.peer) for answer in read.values() if answer], target)
+    last: PeerError | None = None
+    for path in _order(places, read, session):
+        answer = read[path]
+        if answer is None:
+            continue
+        boot = _boot(answer.json(session.peer))
+        if boot.get("BootSourceOverrideTarget") == target and boot.get("BootSourceOverrideEnabled") == "Once":
+            return
+        reply = await patch_with_tag(session, path, answer, {"Boot": _wanted(service, boot, target)})
+        if reply.ok:
+            return
+        last = session.error_of(reply)
+        if not {message.id for message in reply.messages()} & _ELSEWHERE:
+            raise last
+    raise last or RefusedError(
+        session.peer, "set network boot", "no resource shows a boot override", code="no-override"
+    )
+
+
+async def _look(session: RedfishSession, path: str, *, spare: bool) -> Answer | None:
+    try:
+        return await session.get(path)
+    except RefusedError:
+        if spare:
+            return None  # a settings object that is linked and not there (seen on iDRAC and AMI)
+        raise
+
+
+def _boot(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    boot = resource.get("Boot")
+    return boot if isinstance(boot, Mapping) else {}
+
+
+def _order(places: list[str], read: Mapping[str, Answer | None], session: RedfishSession) -> list[str]:
+    """Resources whose Boot shows the override first; a resource without one only if no other has it."""
+
+    def shows(path: str) -> bool:
+        answer = read[path]
+        return answer is not None and "BootSourceOverrideTarget" in _boot(answer.json(session.peer))
+
+    return [path for path in places if shows(path)] or places
+
+
+def _check_offer(session: RedfishSession, resources: list[Json], target: str) -> None:
+    offered = {value for resource in resources for value in texts(_boot(resource), ALLOWED)}
+    if offered and target not in offered:
+        raise RefusedError(
+            session.peer,
+            "set network boot",
+            f"it offers no {target} (but {', '.join(sorted(offered))}); choose another boot_method in the profile",
+            code="not-offered",
+        )
+
+
+def _wanted(service: Service, boot: Mapping[str, Any], target: str) -> Json:
+    """Target and Enabled; Mode only where the row wants all three, or where it must change.
+
+    An unchanged Mode makes a BIOS job and a second boot on Dell (R16); a missing one is reset on Supermicro (R17).
+    """
+    wanted: Json = {"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": "Once"}
+    mode = text(boot, "BootSourceOverrideMode")
+    if service.quirks.boot_whole:
+        wanted["BootSourceOverrideMode"] = "UEFI" if target == "UefiHttp" else mode or "UEFI"
+    elif target == "UefiHttp" and mode is not None and mode != "UEFI":
+        wanted["BootSourceOverrideMode"] = "UEFI"
+    return wanted
+
+
+async def patch_with_tag(session: RedfishSession, path: str, seen: Answer, body: Json) -> Answer:
+    """PATCH with the tags of the answer just read; 412 and 428 did nothing, so the next tag may be tried.
+
+    Ladder of R20: fresh tag, its strong form, a tag read again, no tag at all.
+    """
+    tried: set[str | None] = set()
+    tags: list[str | None] = [*etags(seen)] or [None]
+    reply: Answer | None = None
+    fresh = False
+    while tags:
+        tag = tags.pop(0)
+        if tag in tried:
+            continue
+        tried.add(tag)
+        reply = await session.send("PATCH", path, body, etag=tag)
+        if reply.status not in {412, 428}:
+            return reply
+        if not fresh:
+            fresh = True
+            tags = [*etags(await session.get(path)), *tags]
+        if not tags and reply.status == 412 and None not in tried:
+            tags = [None]
+        elif not tags and reply.status == 428 and "*" not in tried:
+            tags = ["*"]
+    assert reply is not None  # noqa: S101 - the ladder has at least one rung
+    return reply
+
+
+async def read_readiness(reader: Reader, service: Service, method: BootMethod | None = None) -> BootReadiness:
+    """What would stop a network boot: no device enabled in BIOS, lockdown, jobs of others. None where nobody says."""
+    bios, lockdown, jobs = await reader.gather(
+        read_bios(reader, service), _lockdown(reader, service), _jobs(reader, service)
+    )
+    return BootReadiness(
+        network_device_enabled=network_device_enabled(bios or {}, method),
+        lockdown=lockdown,
+        pending_jobs=jobs,
+        mode=text(_boot(service.system), "BootSourceOverrideMode") or text(bios or {}, "BootMode"),
+        gaps=tuple(reader.gaps),
+    )
+
+
+def network_device_enabled(bios: Mapping[str, Any], method: BootMethod | None) -> bool | None:
+    """True if BIOS will try the network at all; None if its attributes do not tell.
+
+    Dell: ``PxeDevNEnDis``, ``HttpDevNEnDis``. AMI, Supermicro and Lenovo: a network stack and PXE or HTTP support.
+    """
+    kinds = {BootMethod.PXE: ("Pxe",), BootMethod.UEFI_HTTP: ("Http",), None: ("Pxe", "Http")}[method]
+    if any(f"{kind}Dev1EnDis" in bios for kind in ("Pxe", "Http")):
+        return any(enabled_devices(bios, kind) for kind in kinds)
+    flags = {re.sub(r"_[0-9A-F]{4}$", "", str(name)).lower(): text(bios, str(name)) or "" for name in bios}
+    stack = flags.get("networkstack")
+    wanted = {"Pxe": ("ipv4pxe", "ipv4pxesupport", "ipv6pxe", "ipv6pxesupport"),
+              "Http": ("ipv4http", "ipv4httpsupport", "ipv6http", "ipv6httpsupport")}  # fmt: skip
+    said = [flags[name] for kind in kinds for name in wanted[kind] if name in flags]
+    if stack is None and not said:
+        return None
+    on = stack is None or stack.lower().startswith("enable")
+    return on and (not said or any(value.lower().startswith("enable") for value in said))
+
+
+async def _lockdown(reader: Reader, service: Service) -> bool | None:
+    if not service.quirks.attributes or service.manager is None:
+        return None
+    found = await reader.optional(f"{service.manager.rstrip('/')}/{service.quirks.attributes}", "redfish/host")
+    said = text(dig(found or {}, "Attributes") or {}, "Lockdown.1.SystemLockdown")
+    return None if said is None else said.lower() == "enabled"
+
+
+async def _jobs(reader: Reader, service: Service) -> tuple[str, ...]:
+    if not service.quirks.jobs or service.manager is None:
+        return ()
+    listing = await reader.members(f"{service.manager.rstrip('/')}/{service.quirks.jobs}", "redfish/host")
+    return tuple(
+        f"{text(job, 'Id')} {text(job, 'JobType') or ''} {text(job, 'JobState')}".replace("  ", " ")
+        for job in listing.members
+        if (text(job, "JobState") or "").lower().replace(" ", "") in _OPEN_JOB
+    )
+
+
+async def read_override(session: RedfishSession, service: Service, system: Json) -> Mapping[str, Any]:
+    """The override as it stands: the system's, or the one waiting in the settings resource where rows keep it."""
+    now = _boot(system)
+    path = link(system, "@Redfish.Settings", "SettingsObject") or service.settings
+    if not service.quirks.boot_in_settings or path is None or text(now, "BootSourceOverrideEnabled") == "Once":
+        return now
+    try:
+        waiting = _boot((await session.get(path)).json(session.peer))
+    except (RefusedError, UnavailableError):
+        return now
+    return waiting if text(waiting, "BootSourceOverrideEnabled") in {"Once", "Continuous"} else now

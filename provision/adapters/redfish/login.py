@@ -1,0 +1,165 @@
+"""What the answer to a login means. Pure, except for the short memory of refusals."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from provision.adapters.redfish.answers import SESSIONS_FULL, Answer, error_from, main_message
+from provision.adapters.redfish.problems import (
+    AddressBlockedError,
+    BrokenLoginError,
+    PasswordChangeRequiredError,
+    SessionsExhaustedError,
+)
+from provision.errors import CredentialRefusedError, GarbledError
+from provision.model.secret import Credential
+
+SESSIONS = "/redfish/v1/SessionService/Sessions"
+_BLOCKED = re.compile(r"\b(block(ed|ing)?|lock(ed)?[ -]?out|locked|too many (failed|login|attempts))", re.IGNORECASE)
+_REFUSAL_S = 900.0
+
+# Addresses that refused a password of this process, with the moment: if they fall silent afterwards, they block us.
+_refusals: dict[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """How requests prove who they are: a session's token, or Basic on every request."""
+
+    token: str = field(default="", repr=False)
+    location: str = ""
+    basic: bool = False
+
+
+def sessions_path(root: Mapping[str, Any]) -> str:
+    """Where to log in: the root's ``Links.Sessions`` (iDRAC 7/8 have it elsewhere), else the standard place."""
+    links = root.get("Links")
+    sessions = links.get("Sessions") if isinstance(links, dict) else None
+    path = sessions.get("@odata.id") if isinstance(sessions, dict) else None
+    return path.strip() if isinstance(path, str) and path.strip() else SESSIONS
+
+
+def basic(credential: Credential) -> str:
+    """The Authorization header of Basic."""
+    return "Basic " + base64.b64encode(f"{credential.user}:{credential.password.reveal()}".encode()).decode()
+
+
+def read_ticket(peer: str, credential: Credential, answer: Answer, *, allow_basic: bool) -> Ticket:
+    """Turn the answer of the login POST into a ticket.
+
+    Raises:
+        CredentialRefusedError, PasswordChangeRequiredError, AddressBlockedError, SessionsExhaustedError,
+        BrokenLoginError, and what ``error_from`` makes of anything else.
+    """
+    messages = answer.messages()
+    ids = {message.id for message in messages}
+    text = " ".join(message.text for message in messages)
+    if "PasswordChangeRequired" in ids:
+        raise PasswordChangeRequiredError(
+            peer,
+            "log in",
+            f"user {credential.user!r} must get a new password first (factory state); set it on the BMC and in the "
+            f"credential {credential.name!r}, then run again",
+            code="password-change-required",
+        )
+    if ids & SESSIONS_FULL or (
+        answer.status in {400, 503} and re.search(r"number of (user )?sessions|session limit", text)
+    ):
+        if allow_basic and ":" not in credential.user:
+            return Ticket(basic=True)
+        raise SessionsExhaustedError(
+            peer,
+            "log in",
+            "its table of sessions is full (clients that never logged out; they expire by themselves, after 30 minutes "
+            "on an iDRAC); run again later, end old sessions, or allow Basic",
+            code="sessions-exhausted",
+        )
+    if answer.status in {404, 405, 501}:  # iDRAC 7 and 8 and several emulators have no sessions
+        return Ticket(basic=True)
+    if answer.status in {401, 403} and _BLOCKED.search(text):
+        raise AddressBlockedError(
+            peer,
+            "log in",
+            f"HTTP {answer.status}: it blocks logins for a while after failed ones ({text[:200]}); wait, run again",
+            code="address-blocked",
+        )
+    if answer.status in {401, 403}:
+        raise refused(peer, credential, answer)
+    if not answer.ok:
+        raise error_from(answer, peer, 0.0)
+    return _fresh_ticket(peer, answer)
+
+
+def _fresh_ticket(peer: str, answer: Answer) -> Ticket:
+    token = answer.headers.get("x-auth-token", "").strip()
+    location = session_location(answer)
+    if not token:
+        raise BrokenLoginError(
+            peer,
+            "log in",
+            f"HTTP {answer.status} without an X-Auth-Token: there is nothing to prove the login with; "
+            "reset the BMC or update its firmware",
+            payload=answer.body,
+            code="broken-login",
+        )
+    return Ticket(token, location)
+
+
+def session_location(answer: Answer) -> str:
+    """The session's address: the Location header, or ``@odata.id`` of the body (sushy and DMTF do the same)."""
+    location = answer.headers.get("location", "").strip()
+    if location:
+        return location
+    try:
+        body = answer.json("")
+    except GarbledError:
+        return ""
+    found = body.get("@odata.id")
+    if isinstance(found, str) and found.strip():
+        return found.strip()
+    number = body.get("Id")
+    return f"{answer.path.rstrip('/')}/{number}" if isinstance(number, str | int) and str(number) else ""
+
+
+def leftover(answer: Answer) -> Ticket | None:
+    """The session behind an answer that made one and forbids its use (``PasswordChangeRequired``)."""
+    token = answer.headers.get("x-auth-token", "").strip()
+    if not token or not any(message.id == "PasswordChangeRequired" for message in answer.messages()):
+        return None
+    location = session_location(answer)
+    return Ticket(token, location) if location else None
+
+
+def refused(peer: str, credential: Credential, answer: Answer) -> CredentialRefusedError:
+    """The error for a wrong password; the sentence names the credential and never the password."""
+    main = main_message(answer.messages())
+    said = f"HTTP {answer.status}" + (f" {main.id}" if main else "")
+    return CredentialRefusedError(
+        peer,
+        "log in",
+        f"it refused user {credential.user!r} with the password of credential {credential.name!r} ({said}); "
+        "it was tried once and is not tried again, because BMCs block an address after a few bad logins",
+        code=main.id if main else str(answer.status),
+    )
+
+
+def remember_refusal(address: str, now: float) -> None:
+    """Keep for a quarter of an hour that this BMC refused a password."""
+    for old in [name for name, since in _refusals.items() if now - since > _REFUSAL_S]:
+        del _refusals[old]
+    _refusals[address] = now
+
+
+def forget_refusal(address: str) -> None:
+    """A login went through: silence means something else from here on."""
+    _refusals.pop(address, None)
+
+
+def refused_lately(address: str, now: float) -> bool:
+    """True if this BMC refused a password of this process a moment ago."""
+    since = _refusals.get(address)
+    return since is not None and 0 <= now - since <= _REFUSAL_S

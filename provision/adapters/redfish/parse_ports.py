@@ -1,0 +1,416 @@
+"""From what was read to one answer per network port. Pure.
+
+A port may be told of in four places (EthernetInterfaces, NetworkDeviceFunctions, Ports or NetworkPorts, boot
+options); each may lack it, spell its address otherwise, or leave it empty (cases R11, R13, R14). The union is merged
+by MAC, then by id. Excluded: the BMC's own interfaces (``ToManager``, USB), virtual ones, zero, multicast, EUI-64.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from provision.adapters.redfish.boot_port import Choice
+from provision.adapters.redfish.netfacts import Card, NetworkFacts
+from provision.adapters.redfish.places import card_label, fqdd_label, port_label
+from provision.adapters.redfish.quirks import Quirks
+from provision.adapters.redfish.values import (
+    dig,
+    last_segment,
+    link,
+    mac,
+    macs,
+    number,
+    state,
+    text,
+    texts,
+    whole,
+)
+from provision.model.bmc import Link, Neighbour, NicPort
+from provision.model.node import MacAddress
+
+_INTERNAL = re.compile(
+    r"^(to[-_ ]?manager|to[-_ ]?host|usb|bmc|hostusb|idrac|ilo\b)"
+    r"|manager ethernet|host (network|ethernet) interface|over usb|virtual usb",
+    re.IGNORECASE,
+)
+_VIRTUAL = re.compile(r"^(lo$|lo\d|virbr|docker|veth|vlan|bond|team|br-|tap|tun)", re.IGNORECASE)
+_PATH_MAC = re.compile(r"MAC\(([0-9A-Fa-f]{12})\b")
+_NAME_MAC = re.compile(r"\b((?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}|[0-9A-Fa-f]{12})\b")
+_UP = {"linkup", "up", "starting", "training"}
+_DOWN = {"linkdown", "down", "nolink"}
+_GUID = re.compile(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){3}|[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){7}|(0x)?[0-9a-fA-F]{16}")
+
+
+@dataclass(slots=True)
+class Draft:
+    """One port while its pieces are found. ``ids`` are all names that some place gives it."""
+
+    name: str
+    mac: MacAddress | None = None
+    current: MacAddress | None = None
+    ids: list[str] = field(default_factory=list)
+    locator: str = ""
+    links: list[Link] = field(default_factory=list)
+    speed: int | None = None
+    model: str | None = None
+    infiniband: bool = False
+    guids: list[str] = field(default_factory=list)
+    path: str = ""
+    card: str = ""
+    neighbour: Neighbour | None = None
+    unplugged: bool = False
+
+    @property
+    def link(self) -> Link:
+        """UP if any place says so (one port is up or not), DOWN if all that speak say so."""
+        if Link.UP in self.links:
+            return Link.UP
+        return Link.DOWN if Link.DOWN in self.links else Link.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """All ports, and which place was named for the network boot and could not be matched."""
+
+    ports: tuple[NicPort, ...]
+    complaints: tuple[str, ...] = ()
+    unplugged: frozenset[str] = frozenset()
+
+
+def network_ports(
+    facts: NetworkFacts,
+    quirks: Quirks,
+    *,
+    boot_order: Iterable[str] = (),
+    own: Iterable[MacAddress] = (),
+    profile_boot_nic: str | None = None,
+) -> Ports:
+    """Merge everything into ports, sorted by printed place.
+
+    ``own`` are the BMC's addresses; ``profile_boot_nic`` the port that the profile wants to boot from.
+    """
+    drafts: list[Draft] = []
+    internal = set(own)
+    for card in facts.cards:
+        drafts += _of_card(card, facts.cards)
+    for interface in facts.interfaces:
+        _add_interface(drafts, interface, internal)
+    _add_lldp(drafts, facts.lldp)
+    _add_boot_options(drafts, facts.boot_options, internal)
+    if facts.bios and quirks.bios_mac:
+        _add_bios_macs(drafts, facts.bios, quirks.bios_mac)
+    kept = [draft for draft in drafts if draft.mac not in internal or draft.mac is None]
+    _place(kept)
+    kept.sort(key=lambda draft: (natural(draft.locator), natural(draft.name)))
+    choice = Choice.of(kept, facts, boot_order, profile_boot_nic)
+    return Ports(
+        tuple(_finished(draft, choice) for draft in kept),
+        choice.complaints,
+        frozenset(draft.name for draft in kept if draft.unplugged),
+    )
+
+
+def _finished(draft: Draft, choice: Choice) -> NicPort:
+    return NicPort(
+        name=draft.name,
+        locator=draft.locator,
+        mac=draft.mac,
+        current_mac=draft.current,
+        link=draft.link,
+        speed_mbps=draft.speed,
+        model=draft.model,
+        kind="infiniband" if draft.infiniband else "ethernet",
+        guids=tuple(dict.fromkeys(draft.guids)),
+        neighbour=draft.neighbour,
+        network_boot=choice.name == draft.name,
+        network_boot_why=choice.why if choice.name == draft.name else "",
+    )
+
+
+def _of_card(card: Card, cards: tuple[Card, ...]) -> Iterator[Draft]:
+    label, model = card_label(card.adapter), _model(card.adapter)
+    taken: set[int] = set()
+    for index, function in enumerate(card.functions):
+        number_of_port = _port_of(function, index, card)
+        port = card.ports[number_of_port] if number_of_port is not None else {}
+        if number_of_port is not None:
+            taken.add(number_of_port)
+        yield _draft(card, cards, function, port, label, model)
+    for index, port in enumerate(card.ports):
+        if index not in taken:
+            draft = _draft(card, cards, {}, port, label, model)
+            # A port that no function claims counts if it has an address of its own or guides InfiniBand.
+            if draft.mac or draft.guids or (not card.functions and draft.infiniband):
+                yield draft
+
+
+def _draft(
+    card: Card,
+    cards: tuple[Card, ...],
+    function: Mapping[str, Any],
+    port: Mapping[str, Any],
+    label: str,
+    model: str | None,
+) -> Draft:
+    ethernet = dig(function, "Ethernet") or {}
+    addresses = [*macs(dig(port, "Ethernet", "AssociatedMACAddresses")), *macs(port.get("AssociatedNetworkAddresses"))]
+    current = mac(dig(ethernet, "MACAddress")) or mac(text(function, "MACAddress"))
+    permanent = mac(dig(ethernet, "PermanentMACAddress")) or current or (addresses[0] if addresses else None)
+    own = text(function, "Id") or text(port, "Id") or ""
+    name = own if _unique(own, cards) else f"{text(card.adapter, 'Id') or card.adapter.get('Name')}/{own}"
+    draft = Draft(
+        name=name,
+        mac=permanent,
+        current=current if current != permanent else None,
+        ids=[own] if name == own else [],
+        links=[item for item in (_link(port), _link(function)) if item is not Link.UNKNOWN],
+        speed=_speed(port),
+        model=model,
+        infiniband=_is_infiniband(function, port, own),
+        guids=list(_guids(function, port)),
+        card=text(card.adapter, "Id") or "",
+        neighbour=_lldp_of(port),
+    )
+    draft.locator = fqdd_label(own) or port_label(label, function, port)
+    return draft
+
+
+def _unique(name: str, cards: tuple[Card, ...]) -> bool:
+    if not name:
+        return False
+    holders = [card for card in cards if any(text(item, "Id") == name for item in (*card.functions, *card.ports))]
+    return len(holders) <= 1 and not name.replace(".", "").isdigit()
+
+
+def _port_of(function: Mapping[str, Any], index: int, card: Card) -> int | None:
+    """Which port of the card a function uses: by link, by address, by name, by the same place in equal lists."""
+    wanted = [
+        link(function, "Links", "PhysicalPortAssignment"),
+        link(function, "Links", "PhysicalNetworkPortAssignment"),
+        link(function, "PhysicalPortAssignment"),
+    ]
+    ends = {last_segment(path) for path in wanted if path}
+    address = mac(dig(function, "Ethernet", "PermanentMACAddress")) or mac(dig(function, "Ethernet", "MACAddress"))
+    name = text(function, "Id") or ""
+    for number_of_port, port in enumerate(card.ports):
+        place = link(port)
+        if (place and last_segment(place) in ends) or text(port, "Id") in ends:
+            return number_of_port
+    for number_of_port, port in enumerate(card.ports):
+        told = [*macs(dig(port, "Ethernet", "AssociatedMACAddresses")), *macs(port.get("AssociatedNetworkAddresses"))]
+        own = text(port, "Id") or ""
+        if address in told or (own and (name == own or name.startswith(f"{own}-"))):
+            return number_of_port
+    return index if len(card.ports) == len(card.functions) else None
+
+
+def _add_interface(drafts: list[Draft], interface: Mapping[str, Any], internal: set[MacAddress]) -> None:
+    permanent = mac(interface.get("PermanentMACAddress"))
+    current = mac(interface.get("MACAddress"))
+    address = permanent or current or mac(_found(_PATH_MAC, text(interface, "UefiDevicePath")))
+    if _is_internal(interface):
+        internal.update(item for item in (permanent, current) if item)
+        return
+    name = text(interface, "Id") or (str(address) if address else "")
+    if _is_virtual(interface) or not name:
+        return
+    draft = next((item for item in drafts if address and address in (item.mac, item.current)), None)
+    draft = draft or next((item for item in drafts if name in item.ids), None)
+    if draft is None:
+        draft = Draft(name=name)
+        drafts.append(draft)
+    elif not draft.ids:
+        draft.name = name
+    draft.ids.append(name)
+    draft.mac = draft.mac or address
+    if current and current != draft.mac:
+        draft.current = current
+    if (found := _link(interface)) is not Link.UNKNOWN:
+        draft.links.append(found)
+    draft.speed = draft.speed or _speed(interface)
+    draft.model = draft.model or _interface_model(interface)
+    draft.path = text(interface, "UefiDevicePath") or draft.path
+    draft.locator = fqdd_label(name) or draft.locator or _interface_label(interface)
+    draft.infiniband = draft.infiniband or name.lower().startswith("infiniband")
+
+
+def _interface_label(interface: Mapping[str, Any]) -> str:
+    name, said = text(interface, "Id") or "", text(interface, "Description") or text(interface, "Name") or ""
+    return f"NIC {name}" if name.isdigit() else said if re.search(r"\d", said) and len(said) < 40 else name
+
+
+def _interface_model(interface: Mapping[str, Any]) -> str | None:
+    said = text(interface, "Description") or ""
+    found = re.match(r"(.+) #\d+$", said)  # Supermicro: "MCX75310AAS-NEAT #1"
+    return found[1] if found else None
+
+
+def _is_internal(interface: Mapping[str, Any]) -> bool:
+    said = [text(interface, key) or "" for key in ("Id", "Name", "Description")]
+    return (
+        any(_INTERNAL.search(item) for item in said[:1])
+        or any(_INTERNAL.search(item) for item in said[1:] if "manager" in item.lower() or "host" in item.lower())
+        or link(interface, "Links", "HostInterface") is not None
+        or "USB(" in (text(interface, "UefiDevicePath") or "")
+    )
+
+
+def _is_virtual(interface: Mapping[str, Any]) -> bool:
+    if (text(interface, "EthernetInterfaceType") or "").lower() == "virtual":
+        return True
+    if _VIRTUAL.search(text(interface, "Id") or ""):
+        return True
+    return dig(interface, "VLAN", "VLANEnable") is True and dig(interface, "Links", "RelatedInterfaces") is not None
+
+
+def _add_lldp(drafts: list[Draft], heard: tuple[Mapping[str, Any], ...]) -> None:
+    for item in heard:
+        name = text(item, "FQDD") or text(item, "Id") or ""
+        switch, port = text(item, "SwitchConnectionID"), text(item, "SwitchPortConnectionID")
+        fresh = (text(item, "StaleData") or "NotStale").lower() == "notstale"
+        for draft in drafts:
+            # Partitions of one port carry the same neighbour: NIC.Slot.3-1 and NIC.Slot.3-1-1.
+            if not fresh or not any(own == name or own.startswith(f"{name}-") for own in (*draft.ids, draft.name)):
+                continue
+            if switch and switch.lower() == "no link":
+                draft.unplugged = True
+            elif switch and port and switch.lower() != "not supported":
+                draft.neighbour = Neighbour(switch, port)
+
+
+def _add_boot_options(drafts: list[Draft], options: tuple[Mapping[str, Any], ...], internal: set[MacAddress]) -> None:
+    for option in options:
+        address = boot_option_mac(option)
+        path = text(option, "UefiDevicePath") or ""
+        if address is None or address in internal:
+            continue
+        if "USB(" in path:
+            internal.add(address)
+            continue
+        if any(address in (draft.mac, draft.current) for draft in drafts):
+            continue
+        draft = _nameless(drafts, path)
+        if draft is None:
+            said = text(option, "DisplayName") or text(option, "Id") or str(address)
+            draft = Draft(name=str(address).replace(":", ""), locator=re.sub(r"^.*IPv[46]\s+", "", said))
+            drafts.append(draft)
+        draft.mac = address
+
+
+def boot_option_mac(option: Mapping[str, Any]) -> MacAddress | None:
+    """The MAC of a network boot option: ``MAC(…)`` of its device path, else the one in its name."""
+    found = _found(_PATH_MAC, text(option, "UefiDevicePath"))
+    if found:
+        return mac(found)
+    shown = text(option, "DisplayName") or ""
+    return (
+        mac(_found(_NAME_MAC, shown)) if re.search(r"pxe|http|network|ipv[46]|\bnic\b", shown, re.IGNORECASE) else None
+    )
+
+
+def _nameless(drafts: list[Draft], path: str) -> Draft | None:
+    """The port without address that stands where this device path leads: same path, or same card as its sibling."""
+    place = path.partition("/MAC(")[0]
+    empty = [draft for draft in drafts if draft.mac is None]
+    exact = [draft for draft in empty if draft.path and draft.path == place]
+    if exact:
+        return exact[0]
+    parent = place.rpartition("/")[0]
+    cards = {draft.card for draft in drafts if parent and draft.card and draft.path.rpartition("/")[0] == parent}
+    beside = [draft for draft in empty if draft.card in cards]
+    return beside[0] if len(beside) == 1 and len(cards) == 1 else None
+
+
+def _add_bios_macs(drafts: list[Draft], bios: Mapping[str, Any], pattern: str) -> None:
+    for name in bios:
+        found = re.search(pattern, str(name))
+        address = mac(found[1]) if found else None
+        if found is None or address is None or any(address in (draft.mac, draft.current) for draft in drafts):
+            continue
+        slot = found[2] if found.re.groups > 1 else ""
+        drafts.append(
+            Draft(
+                name=f"{slot and f'slot-{slot}-'}{str(address).replace(':', '')}", mac=address, locator=f"Slot {slot}"
+            )
+        )
+
+
+def _place(drafts: list[Draft]) -> None:
+    """Make names and locators tell the ports apart."""
+    for draft in drafts:
+        draft.locator = draft.locator or draft.name
+    seen: dict[str, int] = {}
+    for draft in drafts:
+        seen[draft.locator] = seen.get(draft.locator, 0) + 1
+    for draft in drafts:
+        if seen[draft.locator] > 1:
+            draft.locator = f"{draft.locator} ({draft.name})"
+
+
+def _model(adapter: Mapping[str, Any]) -> str | None:
+    name = text(adapter, "Name") or ""
+    generic = re.fullmatch(r"network ?adapter( view)?", name, re.IGNORECASE) or name == text(adapter, "Id")
+    return text(adapter, "Model") or (None if generic else name or None)
+
+
+def _is_infiniband(function: Mapping[str, Any], port: Mapping[str, Any], name: str) -> bool:
+    kind = (text(function, "NetDevFuncType") or "").lower()
+    if kind in {"infiniband", "ethernet"}:
+        return kind == "infiniband"
+    told = (text(port, "LinkNetworkTechnology") or text(port, "ActiveLinkTechnology") or "").lower()
+    return told == "infiniband" or (not told and name.lower().startswith("infiniband"))
+
+
+def _guids(function: Mapping[str, Any], port: Mapping[str, Any]) -> Iterator[str]:
+    dell = dig(function, "Oem", "Dell", "DellInfiniBand") or {}
+    raw = [
+        text(function, "InfiniBand", "NodeGUID"),
+        text(function, "InfiniBand", "PortGUID"),
+        text(dell, "NodeGUID"),
+        text(dell, "PermanentPortGUID"),
+        *texts(port, "InfiniBand", "AssociatedPortGUIDs"),
+        *texts(port, "InfiniBand", "AssociatedNodeGUIDs"),
+        *texts(port, "AssociatedNetworkAddresses"),
+    ]
+    for item in raw:
+        if item and _GUID.fullmatch(item) and item.strip("0x:-"):
+            yield item
+
+
+def _link(item: Mapping[str, Any]) -> Link:
+    """Link state; a resource whose own State is null or empty has no data behind its words (BlueField on iDRAC)."""
+    said = (text(item, "LinkStatus") or "").lower()
+    if not said or ("Status" in item and isinstance(item["Status"], Mapping) and not state(item)):
+        return Link.UNKNOWN
+    return Link.UP if said in _UP else Link.DOWN if said in _DOWN else Link.UNKNOWN
+
+
+def _speed(item: Mapping[str, Any]) -> int | None:
+    """Megabits per second; zero is "no link" or "not known", never a speed."""
+    gigabits = number(item, "CurrentSpeedGbps")
+    megabits = gigabits * 1000 if gigabits else number(item, "CurrentLinkSpeedMbps") or number(item, "SpeedMbps")
+    return whole({"it": megabits}, "it") if megabits and megabits > 0 else None
+
+
+def _lldp_of(port: Mapping[str, Any]) -> Neighbour | None:
+    heard = dig(port, "Ethernet", "LLDPReceive") or {}
+    switch = text(heard, "SystemName") or text(heard, "ChassisId") or text(heard, "ManagementAddressMAC")
+    name = text(heard, "PortDescription") if text(heard, "PortIdSubtype") == "LocalAssign" else None
+    name = name or text(heard, "PortId")
+    return Neighbour(switch, name) if switch and name else None
+
+
+def _found(pattern: re.Pattern[str], value: str | None) -> str | None:
+    match = pattern.search(value) if value else None
+    return match[1] if match else None
+
+
+def nic_cards(cards: tuple[Card, ...]) -> Iterator[tuple[str, str, Mapping[str, Any], str | None]]:
+    """Id, locator, resource and model of every card, for evidence."""
+    for card in cards:
+        name = text(card.adapter, "Id") or text(card.adapter, "Name") or ""
+        if name:
+            yield name, fqdd_label(name) or card_label(card.adapter) or name, card.adapter, _model(card.adapter)

@@ -1,0 +1,405 @@
+"""One BMC, one login: requests with deadlines, retries for reads only, and a logout on every path.
+
+Built on ``redfish.aio.AsyncRedfishClient`` (no retries, no redirects, no foreign origins, own ClientSession), whose
+login is not used because it forgets the token when an answer lacks the Location, and re-reads the root.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from redfish.aio import (
+    AsyncRedfishClient,
+    RedfishConnectionError,
+    RedfishError,
+    RedfishInvalidTargetError,
+    RedfishTimeoutError,
+)
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+
+from provision.adapters.redfish import login
+from provision.adapters.redfish.answers import Answer, Json, error_from
+from provision.adapters.redfish.pinning import CappedResponse, PinCheck
+from provision.adapters.redfish.problems import (
+    FATAL,
+    AddressBlockedError,
+    CertificateChangedError,
+    NoAnswerError,
+)
+from provision.errors import CredentialRefusedError, GarbledError, PeerError, RefusedError, UnavailableError
+from provision.model.secret import Credential
+from provision.ports import Clock, Pins
+
+ROOT = "/redfish/v1/"
+PIN_KIND = "bmc-certificate"
+
+
+@dataclass(frozen=True, slots=True)
+class BmcLimits:
+    """How patient and how gentle we are with one BMC. Seconds, unless said otherwise.
+
+    ``connect_s`` bounds a TCP connection, ``request_s`` one request, ``operation_s`` everything a read does with its
+    retries, ``logout_s`` the goodbye. ``connections`` is also the number of requests in flight. ``pause_s`` is the
+    wait before a read is repeated where the BMC names none. ``allow_basic`` lets a run go on without a session when
+    the BMC's table is full. ``conflict_s`` is how long a button is pressed against a 409 after power-off.
+    """
+
+    connect_s: float = 10.0
+    request_s: float = 60.0
+    operation_s: float = 180.0
+    logout_s: float = 10.0
+    connections: int = 2
+    attempts: int = 5
+    pause_s: float = 3.0
+    pages: int = 40
+    conflict_s: float = 60.0
+    allow_basic: bool = True
+
+
+class RedfishSession:
+    """Requests to one BMC. Opens itself at the first request; ``close`` logs out and never raises a PeerError."""
+
+    def __init__(
+        self,
+        address: str,
+        credential: Credential,
+        pins: Pins,
+        clock: Clock,
+        *,
+        fingerprint: str | None = None,
+        limits: BmcLimits | None = None,
+    ) -> None:
+        host = f"[{address}]" if address.count(":") > 1 and not address.startswith("[") else address
+        self.address = address
+        self.peer = f"BMC {address}"
+        self.limits = limits or BmcLimits()
+        self.clock = clock
+        self.requests = 0
+        self._base = f"https://{host}"
+        self._credential = credential
+        self._pins = pins
+        self._fixed = fingerprint
+        self._http: aiohttp.ClientSession | None = None
+        self._pin: PinCheck | None = None
+        self._anonymous: AsyncRedfishClient | None = None
+        self._client: AsyncRedfishClient | None = None
+        self._ticket: login.Ticket | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+        self._slots = asyncio.Semaphore(self.limits.connections)
+        self._fatal: PeerError | None = None
+        self._closed = False
+        self.root: Json = {}
+
+    async def get(self, path: str, *, until: float | None = None) -> Answer:
+        """Read ``path``; only a 2xx answer is returned. ``until`` is a moment of ``clock.monotonic()``.
+
+        Repeated, with the pauses the BMC asks for, while it is busy or the connection breaks.
+
+        Raises:
+            UnavailableError, RefusedError, GarbledError.
+        """
+        end = self.clock.monotonic() + self.limits.operation_s if until is None else until
+        try:
+            return await self._get_once(path, end)
+        except PeerError as error:
+            if not self._worth_repeating(error, 1, end):
+                raise
+            first = error
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(lambda error: isinstance(error, PeerError)),
+            stop=lambda state: self._stop(state, end),
+            wait=self._pause,
+            sleep=self.clock.sleep,
+            reraise=True,
+        )
+        await self.clock.sleep(self._pause_after(first, 1))
+        answer: Answer = await retrying(self._get_once, path, end)
+        return answer
+
+    async def send(self, method: str, path: str, body: Json, *, etag: str | None = None) -> Answer:
+        """Write once. Whatever comes back is returned, refusals too: ``error_of`` names them.
+
+        Raises:
+            UnavailableError: no answer (it may have happened: look), or the login failed.
+            RefusedError: the login was refused.
+        """
+        await self.open()
+        headers = {"If-Match": etag} if etag else {}
+        answer = await self._request(self._client, method, path, body=body, headers=headers)
+        if answer.status == 401 and self._ticket is not None and self._ticket.token:
+            # A 401 did nothing, so one more try after a fresh login is no repetition.
+            await self._login_again(self._ticket)
+            answer = await self._request(self._client, method, path, body=body, headers=headers)
+        return answer
+
+    def error_of(self, answer: Answer) -> PeerError:
+        """The typed error that a refusal means."""
+        return error_from(answer, self.peer, time.time())
+
+    async def open(self) -> None:
+        """Read the root and log in, once for all callers; survives the cancellation of any of them."""
+        if self._fatal is not None:
+            raise self._fatal
+        if self._client is not None:
+            return
+        async with self._lock:
+            if self._client is None:
+                await self._shielded(self._open())
+
+    async def close(self) -> None:
+        """Log out and drop connections, also while a login is under way or the task is being cancelled."""
+        if self._closed:
+            return
+        self._closed = True
+        farewell = asyncio.ensure_future(self._farewell())
+        cancelled: asyncio.CancelledError | None = None
+        while not farewell.done():
+            try:
+                await asyncio.shield(farewell)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    async def _get_once(self, path: str, end: float) -> Answer:
+        await self.open()
+        if self.clock.monotonic() >= end:
+            raise NoAnswerError(self.peer, f"GET {path}", "its time was used up by earlier answers", code="timeout")
+        ticket = self._ticket
+        answer = await self._request(self._client, "GET", path)
+        if answer.status == 401 and ticket is not None:
+            if not ticket.token:
+                self._fatal = login.refused(self.peer, self._credential, answer)
+                raise self._fatal
+            await self._login_again(ticket)
+            answer = await self._request(self._client, "GET", path)
+        if answer.status == 406:
+            # HPE Gen10+ has some resources in gzip only and says 406 to identity (sushy's connector knows it).
+            answer = await self._request(self._client, "GET", path, headers={"Accept-Encoding": "gzip"})
+        if not answer.ok:
+            raise self.error_of(answer)
+        return answer
+
+    def _worth_repeating(self, error: PeerError, attempt: int, end: float) -> bool:
+        if isinstance(error, FATAL) or self._closed or attempt >= self.limits.attempts:
+            return False
+        if isinstance(error, NoAnswerError) and error.code != "reset" and (attempt >= 2 or error.code == "login-lost"):
+            return False
+        if not isinstance(error, UnavailableError):
+            return False
+        return self.clock.monotonic() + self._pause_after(error, attempt) < end
+
+    def _pause_after(self, error: PeerError, attempt: int) -> float:
+        wanted = error.retry_after_s if isinstance(error, UnavailableError) else None
+        if wanted is not None:
+            return wanted
+        if isinstance(error, NoAnswerError) and error.code == "reset" and attempt == 1:
+            return 0.0
+        return float(self.limits.pause_s * attempt)
+
+    def _pause(self, state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        return self._pause_after(error, state.attempt_number + 1) if isinstance(error, PeerError) else 0.0
+
+    def _stop(self, state: RetryCallState, end: float) -> bool:
+        error = state.outcome.exception() if state.outcome else None
+        return not isinstance(error, PeerError) or not self._worth_repeating(error, state.attempt_number + 1, end)
+
+    # -- login and logout ------------------------------------------------------------------------------------
+
+    async def _shielded(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._opening = task
+        # A login whose answer is not waited for leaves a session on the BMC: it goes on, and close() ends it.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(task)
+
+    async def _open(self) -> None:
+        try:
+            if self._http is None:
+                self._start_http()
+            await self._read_root()
+            self._ticket = await self._log_in()
+            self._client = self._dressed(self._ticket)
+        except FATAL as error:
+            self._fatal = error
+            raise
+
+    def _start_http(self) -> None:
+        pinned = self._fixed or self._pins.get_pin(PIN_KIND, self.address)
+        self._pin = PinCheck(pinned)
+        connector = aiohttp.TCPConnector(
+            ssl=self._pin, limit=self.limits.connections, keepalive_timeout=30, ttl_dns_cache=300
+        )
+        self._http = aiohttp.ClientSession(
+            connector=connector,
+            trust_env=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            response_class=CappedResponse,
+            # Compressing makes tags weak on some BMCs (R20) and costs their slow processors more than the wire.
+            headers={"Accept-Encoding": "identity", "User-Agent": "provision"},
+            timeout=aiohttp.ClientTimeout(
+                total=self.limits.request_s, sock_connect=self.limits.connect_s, connect=self.limits.connect_s
+            ),
+        )
+        self._anonymous = AsyncRedfishClient(self._base, session=self._http)
+
+    async def _read_root(self) -> None:
+        if self.root:
+            return
+        answer = await self._request(self._anonymous, "GET", ROOT)
+        if answer.status == 401:  # the root is free by specification; some BMCs guard it all the same
+            self.root = {}
+        elif not answer.ok:
+            raise self.error_of(answer)
+        else:
+            self.root = answer.json(self.peer)
+        seen = self._pin.seen if self._pin is not None else None
+        if seen and not self._fixed and self._pins.get_pin(PIN_KIND, self.address) is None:
+            self._pins.set_pin(PIN_KIND, self.address, seen)
+
+    async def _log_in(self) -> login.Ticket:
+        path = login.sessions_path(self.root)
+        body = {"UserName": self._credential.user, "Password": self._credential.password.reveal()}
+        try:
+            answer = await self._request(self._anonymous, "POST", path, body=body)
+        except NoAnswerError as error:
+            # The session may exist on the BMC: a second POST at once would fill its table.
+            raise NoAnswerError(error.peer, "log in", error.detail, code="login-lost") from error
+        try:
+            ticket = login.read_ticket(self.peer, self._credential, answer, allow_basic=self.limits.allow_basic)
+            login.forget_refusal(self.address)
+            return ticket
+        except CredentialRefusedError:
+            login.remember_refusal(self.address, self.clock.monotonic())
+            raise
+        finally:
+            await self._drop_useless(answer)
+
+    async def _drop_useless(self, answer: Answer) -> None:
+        """A session that we may not use still fills a place in the BMC's table: delete it."""
+        ticket = login.leftover(answer)
+        if ticket is not None:
+            with contextlib.suppress(PeerError):
+                await self._request(self._dressed(ticket), "DELETE", ticket.location, body=None)
+
+    def _dressed(self, ticket: login.Ticket) -> AsyncRedfishClient:
+        if ticket.token:
+            return AsyncRedfishClient(self._base, session=self._http, session_key=ticket.token)
+        return AsyncRedfishClient(self._base, session=self._http)
+
+    async def _login_again(self, stale: login.Ticket) -> None:
+        async with self._lock:
+            if self._ticket is stale:
+                self._client = self._ticket = None
+                await self._shielded(self._open())
+
+    async def _farewell(self) -> None:
+        if self._opening is not None and not self._opening.done():
+            await asyncio.wait({self._opening}, timeout=self.limits.request_s + self.limits.logout_s)
+        with contextlib.suppress(PeerError, TimeoutError):
+            if self._client is not None and self._ticket is not None and self._ticket.location:
+                # 401 and 404 mean that the session went away by itself (R2).
+                async with asyncio.timeout(self.limits.logout_s):
+                    await self._request(self._client, "DELETE", self._ticket.location, body=None)
+        self._client = self._ticket = None
+        if self._http is not None:
+            await self._http.close()
+
+    # -- one request -----------------------------------------------------------------------------------------
+
+    async def _request(
+        self,
+        client: AsyncRedfishClient | None,
+        method: str,
+        path: str,
+        *,
+        body: Json | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        if client is None or (self._closed and method != "DELETE"):
+            raise NoAnswerError(self.peer, f"{method} {path}", "this run is closed already", code="closed")
+        sent = dict(headers or {})
+        if self._ticket is not None and self._ticket.basic and client is not self._anonymous:
+            sent["Authorization"] = login.basic(self._credential)
+        call = {"GET": client.get, "POST": client.post, "PATCH": client.patch, "DELETE": client.delete}[method]
+        arguments: dict[str, Any] = {"headers": sent}
+        if method in {"POST", "PATCH"}:
+            arguments["body"] = body or {}  # some BMCs answer 411 or 415 to a POST without a body
+        async with self._slots:
+            self.requests += 1
+            try:
+                response = await call(path, **arguments)
+            except RedfishError as error:
+                raise self._no_answer(error, f"{method} {path}") from error
+            except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
+                raise NoAnswerError(self.peer, f"{method} {path}", _cause(error), code="no-answer") from error
+        merged: dict[str, str] = {}
+        for name, value in response.getheaders():
+            key = name.lower()
+            merged[key] = f"{merged[key]}, {value}" if key in merged else value
+        return Answer(method, path, response.status, merged, response.read)
+
+    def _no_answer(self, error: RedfishError, operation: str) -> PeerError:
+        cause = error.__cause__
+        if isinstance(cause, aiohttp.ServerFingerprintMismatch):
+            return self._changed(operation, cause)
+        if isinstance(error, RedfishInvalidTargetError):
+            return RefusedError(
+                self.peer, operation, "an address of another machine; it is not followed", code="foreign"
+            )
+        if login.refused_lately(self.address, self.clock.monotonic()):
+            return AddressBlockedError(
+                self.peer,
+                operation,
+                f"no service for this computer since the BMC refused a password a moment ago "
+                f"({_cause(cause or error)}); iDRACs block an address for a minute or longer after bad logins: "
+                "correct the password, wait, run again",
+                code="address-blocked",
+            )
+        if isinstance(error, RedfishTimeoutError):
+            return NoAnswerError(self.peer, operation, f"no answer in {self.limits.request_s:g} s", code="timeout")
+        if isinstance(error, RedfishConnectionError):
+            lost = isinstance(
+                cause, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionResetError
+            )
+            lost = lost or (
+                isinstance(cause, aiohttp.ClientOSError) and not isinstance(cause, aiohttp.ClientConnectorError)
+            )
+            return NoAnswerError(self.peer, operation, _cause(cause or error), code="reset" if lost else "no-answer")
+        return GarbledError(self.peer, operation, _cause(error), code="garbled")
+
+    def _changed(self, operation: str, cause: aiohttp.ServerFingerprintMismatch) -> PeerError:
+        source = (
+            "bmc_fingerprint in the inventory" if self._fixed else "the certificate this program has trusted so far"
+        )
+        return CertificateChangedError(
+            self.peer,
+            operation,
+            f"certificate {cause.got.hex()} instead of {cause.expected.hex()} ({source}); no password was sent. If the "
+            "board or its certificate was replaced, forget the old fingerprint; if not, somebody stands in between",
+            code="certificate-changed",
+        )
+
+
+def _cause(error: BaseException) -> str:
+    """What the socket said, in words: ``connection refused``, ``connection closed in mid-answer``."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "the name is not known to DNS"
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        return "no TLS is spoken there"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect: {error.os_error.strerror or error.os_error}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the connection was closed before an answer"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return f"the answer broke off: {error}"
+    return " ".join(str(error).split())[:200] or type(error).__name__
