@@ -17,6 +17,8 @@ from provision.ports import Stage, Tools
 
 # After a write without answer: MAAS goes on for up to a minute behind a proxy that gave up (facts: pains, 2).
 UNKNOWN_PAUSE_S = 30.0
+# The rack's listing may be older than what was just written: so long, the node is read for itself.
+LISTING_S = 30.0
 FIRST_RETRY_S, LAST_RETRY_S = 5.0, 60.0
 
 
@@ -78,7 +80,7 @@ class Walk:
         self._since: datetime = context.now()
         self._why = ""
         self._silent = 0
-        self._fresh = False
+        self._fresh_until_s = 0.0
         self._error: PeerError | None = None
 
     @property
@@ -102,8 +104,7 @@ class Walk:
         """
         if not self._entered:
             await self._enter()
-        fresh, self._fresh = self._fresh, False
-        seen, decision = await self._look(fresh=fresh)
+        seen, decision = await self._look(fresh=self._context.clock.monotonic() < self._fresh_until_s)
         return await self._follow(seen, decision, may_act=True)
 
     async def _enter(self) -> None:
@@ -237,7 +238,7 @@ class Walk:
     async def _send(self, attempt: int, seen: Seen, act: Act) -> Pass:
         result, detail, stuck = "sent", "", None
         self._acts[self.stage.name, act.step.name] += 1
-        self._fresh = True
+        self._fresh_until_s = self._context.clock.monotonic() + LISTING_S * self._context.site.pace
         try:
             await self.stage.act(act.step, self.node, self.tools)
         except UnavailableError as error:
