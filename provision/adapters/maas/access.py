@@ -43,19 +43,19 @@ def _shown(url: str) -> str:
     return repr(re.sub(r"//[^/@]*@", "//***@", url))
 
 
-def credentials_of(key: Secret) -> tuple[str, str, Secret]:
-    """Consumer, token and secret.
+def checked_key(key: Secret) -> Secret:
+    """The key, if it has the form ``consumer:token:secret``.
 
     Raises:
         MisconfiguredError: not three parts of plain characters; the sentence does not quote them.
     """
-    parts = key.reveal().strip().split(":")
-    if len(parts) != 3 or not all(part and part.isascii() and part.isprintable() and " " not in part for part in parts):
-        raise MisconfiguredError(
-            "MAAS API key: expected three parts with colons between them (consumer:token:secret), "
-            "as MAAS shows it under the user's API keys"
-        )
-    return parts[0], parts[1], Secret(parts[2])
+    text = key.reveal().strip()
+    if re.fullmatch(r"[!-9;-~]+:[!-9;-~]+:[!-9;-~]+", text):
+        return Secret(text)
+    raise MisconfiguredError(
+        "MAAS API key: expected three parts with colons between them (consumer:token:secret), "
+        "as MAAS shows it under the user's API keys"
+    )
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext:
@@ -73,14 +73,12 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext:
     raise MisconfiguredError(f"CA file of MAAS {ca_file}: {why}")
 
 
-def proxy_url(proxy: str | None) -> str | None:
-    """The proxy, or None for a straight connection.
+def proxy_url(proxy: str) -> str:
+    """The proxy's URL.
 
     Raises:
         MisconfiguredError: not ``http://host:port``.
     """
-    if not proxy:
-        return None
     if urlsplit(proxy).scheme != "http" or not urlsplit(proxy).hostname:
         raise MisconfiguredError(f"proxy for MAAS {_shown(proxy)}: expected http://host:port")
     return proxy

@@ -51,7 +51,7 @@ class Answer:
     def retry_after_s(self) -> float | None:
         """Seconds that MAAS asks us to wait, from either form of the header; None if absent or unreadable."""
         raw = self.headers.get("Retry-After", "").strip()
-        if raw.isdigit():
+        if re.fullmatch(r"[0-9]{1,9}", raw):
             return float(min(int(raw), 86_400))
         when = http_date(raw)
         served = http_date(self.headers.get("Date", ""))
@@ -70,7 +70,7 @@ def http_date(raw: str) -> datetime | None:
     """Read an HTTP date; None if it is none."""
     try:
         when = parsedate_to_datetime(raw)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
 
@@ -91,10 +91,15 @@ def data_of(peer: str, operation: str, answer: Answer, *, write: bool) -> Any:
             raise _unreadable(peer, operation, "a web page instead of the API's answer", answer, write=write)
         return answer.content.decode("utf-8", "replace") or None
     try:
-        return json.loads(answer.content)
+        return json.loads(answer.content, parse_constant=_no_number)
     except (ValueError, RecursionError):
         pass
     raise _unreadable(peer, operation, "an answer that is not JSON", answer, write=write)
+
+
+def _no_number(word: str) -> float:
+    """Python reads ``NaN`` and ``Infinity``, JSON does not have them."""
+    raise ValueError(word)
 
 
 def _unreadable(peer: str, operation: str, what: str, answer: Answer, *, write: bool) -> PeerError:

@@ -281,7 +281,7 @@ def _identity(spec: MachineSpec) -> list[tuple[str, str | Secret]]:
     else:
         form += [
             ("power_type", "redfish"),
-            ("power_parameters_power_address", spec.bmc_address.partition("://")[2] or spec.bmc_address),
+            ("power_parameters_power_address", (spec.bmc_address.partition("://")[2] or spec.bmc_address).rstrip("/")),
             ("power_parameters_power_user", spec.credential.user),
             ("power_parameters_power_pass", spec.credential.password),
         ]

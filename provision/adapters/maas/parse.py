@@ -89,7 +89,7 @@ def root_disk_ids(body: Mapping[str, Any]) -> tuple[int, ...]:
     devices = [one for one in map(_map, _list(body.get("blockdevice_set"))) if isinstance(one.get("id"), int)]
     found: dict[int, None] = {}
     for device in devices:
-        if any(_map(part.get("filesystem")).get("mount_point") in _ROOTS for part in _parts(device)):
+        if any(_text(_map(part.get("filesystem")).get("mount_point")) in _ROOTS for part in _parts(device)):
             found.update(dict.fromkeys(_drives(device, devices, depth=4)))
     return tuple(found)
 
@@ -231,7 +231,7 @@ def _event_date(raw: str) -> datetime | None:
 def _when(raw: Any) -> datetime | None:
     try:
         when = parsedate_to_datetime(_text(raw))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
 

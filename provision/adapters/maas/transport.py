@@ -12,6 +12,7 @@ import json
 import logging
 import secrets as random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -20,7 +21,7 @@ import tenacity
 from maas.client.bones import CallAPI, SessionAPI
 from maas.client.utils.creds import Credentials
 
-from provision.adapters.maas.access import VERSION_MARK, base_url, credentials_of, proxy_url, tls_context
+from provision.adapters.maas.access import VERSION_MARK, base_url, checked_key, proxy_url, tls_context
 from provision.adapters.maas.answers import UNKNOWN_OUTCOME, Answer, data_of, http_date
 from provision.errors import GarbledError, PeerError, RefusedError, UnavailableError
 from provision.model.secret import Secret
@@ -96,10 +97,10 @@ class Transport:
         self.base = base_url(url)
         self.peer = f"MAAS {self.base.removesuffix(VERSION_MARK[1:]).removesuffix('/')}"
         self.skew_s: float | None = None
-        self._credentials = credentials_of(key)
+        self._key = checked_key(key)
         self._clock = clock
         self._tls = tls_context(ca_file) if self.base.startswith("https:") else True
-        self._proxy = proxy_url(proxy)
+        self._proxy = None if not proxy else Secret(proxy_url(proxy))
         self._deadline_s = deadline_s
         self._http: aiohttp.ClientSession | None = None
         self._session: _RegionSession | None = None
@@ -142,17 +143,18 @@ class Transport:
         """Drop the connections. Never raises."""
         http, self._http = self._http, None
         if http is not None:
-            await http.close()
+            with suppress(aiohttp.ClientError, OSError):
+                await http.close()
 
     def signature(self) -> str:
         """The OAuth header of one request; nonce and timestamp are good for this one only."""
-        consumer, token, secret = self._credentials
+        consumer, token, secret = self._key.reveal().split(":")
         parts = {
             "oauth_version": "1.0",
             "oauth_signature_method": "PLAINTEXT",
             "oauth_consumer_key": consumer,
             "oauth_token": token,
-            "oauth_signature": f"&{secret.reveal()}",
+            "oauth_signature": f"&{secret}",
             "oauth_nonce": random.token_hex(16),
             "oauth_timestamp": str(int(self._clock.now().timestamp())),
         }
@@ -168,7 +170,7 @@ class Transport:
                     answer = await self.exchange("GET", uri, None, {"Accept": "application/json"})
                     return data_of(self.peer, operation, answer, write=False)
 
-                session = _session_of(self.peer, operation, await self._patiently(fetch), self._credentials)
+                session = _session_of(self.peer, operation, await self._patiently(fetch))
                 session.transport = self
                 self._session = session
             return self._session
@@ -193,7 +195,7 @@ class Transport:
                 told = _retold(error, operation, write=write)
             else:
                 hidden = [value.reveal() for _, value in data if isinstance(value, Secret)]
-                answer = answer.scrubbed([*hidden, self._credentials[2].reveal()])
+                answer = answer.scrubbed([*hidden, self._key.reveal().rpartition(":")[2]])
                 return data_of(self.peer, operation, answer, write=write)
         raise told
 
@@ -248,18 +250,19 @@ class Transport:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=True,
             )
+        proxy = None if self._proxy is None else self._proxy.reveal()
         # A redirect would turn a POST into a GET and carry the signature to another host.
         async with self._http.request(
-            method, uri, data=body, headers=headers, proxy=self._proxy, allow_redirects=False
+            method, uri, data=body, headers=headers, proxy=proxy, allow_redirects=False
         ) as response:
+            served = http_date(response.headers.get("Date", ""))
+            if served is not None:
+                self.skew_s = (served - self._clock.now()).total_seconds()
             content = bytearray()
             async for chunk in response.content.iter_chunked(2**18):
                 content += chunk
                 if len(content) > _MOST_BYTES:
                     raise GarbledError(self.peer, f"{method} {urlsplit(uri).path}", "an answer of more than 64 MiB")
-            served = http_date(response.headers.get("Date", ""))
-            if served is not None:
-                self.skew_s = (served - self._clock.now()).total_seconds()
             kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
             kept = {
                 name: response.headers[name] for name in ("Date", "Retry-After", "Location") if name in response.headers
@@ -298,10 +301,10 @@ def _failure(peer: str, operation: str, error: Exception) -> PeerError:
             return UnavailableError(peer, operation, "the connection was lost before the answer", code="connection")
 
 
-def _session_of(peer: str, operation: str, description: Any, credentials: tuple[str, str, Secret]) -> _RegionSession:
+def _session_of(peer: str, operation: str, description: Any) -> _RegionSession:
     try:
         # libmaas only wants to know that there are credentials: the signature is made by us.
-        session = _RegionSession(description, Credentials(credentials[0], credentials[1], ""))
+        session = _RegionSession(description, Credentials("", "", ""))
         if not hasattr(session, "Machines"):
             raise KeyError("Machines")
     except (KeyError, TypeError, AttributeError, ValueError):
