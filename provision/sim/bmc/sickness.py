@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from aiohttp import web
 
-from provision.sim.bmc.answers import AnswerError, answer, success
+from provision.sim.bmc.answers import AnswerError
 from provision.sim.bmc.shapes import SYSTEM
 from provision.sim.machine import SimMachine
 from provision.sim.parts import Fault
@@ -40,12 +41,12 @@ async def _busy(machine: SimMachine, fault: Fault, request: web.BaseRequest, pro
 async def _stores_nothing(
     machine: SimMachine, fault: Fault, request: web.BaseRequest, proceed: Proceed
 ) -> web.StreamResponse:
-    """A PATCH of the boot override is answered with success and forgotten."""
+    """A PATCH of the boot override is judged and answered as usual, and forgotten."""
+    before = replace(machine.boot_override)
+    reply = await proceed()
     if request.method == "PATCH" and request.path.rstrip("/") == SYSTEM:
-        await request.read()
-        machine.writes["bmc:boot"] += 1
-        return answer(success())
-    return await proceed()
+        machine.boot_override = before
+    return reply
 
 
 SICKNESS: dict[str, Sick] = {
