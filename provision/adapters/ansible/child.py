@@ -32,7 +32,8 @@ Line = dict[str, Any]
 def compact(event: Mapping[str, Any]) -> Line | None:
     """One event of ansible-runner as a short line, None for those nobody needs. Task arguments never travel."""
     kind, data = event.get("event"), event.get("event_data") or {}
-    line: Line = {"host": data.get("host"), "task": data.get("task")}
+    task = f"{data['role']} : {data.get('task')}" if data.get("role") else data.get("task")
+    line: Line = {"host": data.get("host"), "task": task}
     match kind:
         case "runner_on_start":
             return {"e": "start", **line}
@@ -60,7 +61,10 @@ def message(res: Any) -> str:
         return str(res)[:_MESSAGE]
     if "censored" in res:
         return "(hidden by no_log)"
-    parts = [str(res.get("msg") or "")]
+    parts = [str(res.get("msg") or "").removeprefix("Task failed: ")]
+    if "Host key verification failed" in parts[0]:
+        # ssh frames this in twelve lines of asterisks and advice that does not fit a known_hosts file of ours.
+        return "the host shows another SSH host key than the pinned one; `provision adopt` pins it if that is right"
     if not parts[0] or parts[0].startswith("non-zero return code"):
         parts += [f"status {res.get('rc')}", str(res.get("stderr") or res.get("stdout") or "")]
     lines = [line.strip() for part in parts for line in part.splitlines() if line.strip()]

@@ -53,6 +53,7 @@ class Job:
     forks: int
     timeout_s: int
     task_timeout_s: int
+    connect_timeout_s: int
     inventory_dir: Path | None = None
     vault_password_file: Path | None = None
 
@@ -123,7 +124,7 @@ def environment(job: Job, folder: Path, tag: str) -> dict[str, str]:
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(folder / "cp"),
         "ANSIBLE_SSH_ARGS": " ".join(ssh),
         "ANSIBLE_SSH_RETRIES": "2",
-        "ANSIBLE_TIMEOUT": "20",
+        "ANSIBLE_TIMEOUT": str(job.connect_timeout_s),
         "ANSIBLE_TASK_TIMEOUT": str(job.task_timeout_s),
         "ANSIBLE_PIPELINING": "True",
         "ANSIBLE_HOST_KEY_CHECKING": "True",

@@ -59,6 +59,7 @@ class AnsibleWaves:
         max_waves: int = 2,
         timeout_s: int = 3 * 3600,
         task_timeout_s: int = 3600,
+        connect_timeout_s: int = 20,
         inventory_dir: Path | None = None,
         vault_password_file: Path | None = None,
         python: str = sys.executable,
@@ -76,6 +77,7 @@ class AnsibleWaves:
         self._clock, self._window_s = clock, window_s * pace
         self._max_hosts, self._max_waves = max_hosts, max_waves
         self._timeout_s, self._task_timeout_s = timeout_s, task_timeout_s
+        self._connect_timeout_s = connect_timeout_s
         self._inventory_dir, self._vault = inventory_dir, vault_password_file
         self._artifacts, self._python = artifacts_dir, python
         self._id, self._count = uuid.uuid4().hex[:12], 0
@@ -197,6 +199,7 @@ class AnsibleWaves:
             forks=max(1, min(forks, len(hosts))),
             timeout_s=self._timeout_s,
             task_timeout_s=self._task_timeout_s,
+            connect_timeout_s=self._connect_timeout_s,
             inventory_dir=self._inventory_dir,
             vault_password_file=self._vault,
         )

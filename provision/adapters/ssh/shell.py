@@ -38,7 +38,8 @@ class ParamikoShell:
     """SSH for one run. One connection per host, reused, opened again when it broke or the address changed.
 
     ``adopt`` trusts a host that has no pin yet, once, and pins its key; a key that differs from a pin is refused
-    always. With ``become`` (for any user but root, if nobody says) commands run under ``sudo -n``. Pins are read and written on the event loop's thread.
+    always. With ``become`` commands run under ``sudo -n``; if nobody says, that is for every user but root. Pins are
+    read and written on the event loop's thread.
     """
 
     def __init__(
