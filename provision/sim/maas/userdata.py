@@ -31,7 +31,9 @@ def parse(encoded: str | None) -> UserData:
     if not isinstance(config, dict):
         return UserData()
     keys = config.get("ssh_keys")
-    host_key = str(keys.get("ed25519_private") or "") if isinstance(keys, dict) else ""
+    kinds = ("ed25519_private", "ecdsa_private", "rsa_private")
+    given = [str(keys[kind]) for kind in kinds if keys.get(kind)] if isinstance(keys, dict) else []
+    host_key = given[0] if given else ""
     return UserData(host_key, tuple(_authorized(config)), dict(_files(config)))
 
 
