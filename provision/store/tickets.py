@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, or_, select, update
 
 from provision.errors import RefusedError
 from provision.model.evidence import PartKind
@@ -27,6 +27,9 @@ def find(connection: Connection, *, node: str | None, open_only: bool) -> tuple[
     query = select(tickets).order_by(tickets.c.number)
     if open_only:
         query = query.where(tickets.c.status != TicketStatus.VERIFIED.value)
+    if node is not None:
+        # The body names all nodes of a shared cause; reading it as text is far cheaper than as JSON.
+        query = query.where(or_(tickets.c.node == node, tickets.c.body.contains(to_json(node), autoescape=True)))
     found = (_ticket(row) for row in connection.execute(query))
     return tuple(t for t in found if node is None or t.node == node or node in t.nodes)
 
