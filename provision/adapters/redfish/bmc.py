@@ -56,7 +56,6 @@ class RedfishBmc:
         self._service: Service | None = None
         self._expand: Expand | None = None
         self._harvest: Harvest | None = None
-        self._network: tuple[NetworkFacts, Ports] | None = None
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -70,12 +69,11 @@ class RedfishBmc:
             if self._harvest is None:
                 service = await self._surveyed()
                 reader = self._reader(service)
-                facts, ports = await self._ports(reader, service)
-                gaps = (*service.gaps, *reader.gaps)
-                harvest = Harvest(identity(service), ports.ports, gaps)
+                _, ports = await self._ports(reader, service)
+                harvest = Harvest(identity(service), ports.ports, (*service.gaps, *reader.gaps))
                 if reader.transient:
                     return harvest
-                self._harvest, self._network = harvest, (facts, ports)
+                self._harvest = harvest
             return self._harvest
 
     async def status(self) -> BmcStatus:
@@ -101,7 +99,7 @@ class RedfishBmc:
         return await boot.read_readiness(self._reader(service), service)
 
     async def health(self) -> Health:
-        """Evidence of every part, read afresh; only the lists of ports are taken from the harvest if it is recent."""
+        """Evidence of every part, read afresh: links and states may have changed since the harvest."""
         service = await self._surveyed()
         service = await self._again(service)
         reader = self._reader(service)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from provision.adapters.redfish.answers import Json
+from provision.adapters.redfish.boot_port import enabled_devices
 from provision.adapters.redfish.netfacts import Card, NetworkFacts
 from provision.adapters.redfish.service import Service
-from provision.adapters.redfish.values import link, mac, objects, text
+from provision.adapters.redfish.values import last_segment, link, mac, objects, text
 from provision.adapters.redfish.walk import Listing, Reader
 from provision.errors import PeerError, RefusedError
 
@@ -19,13 +20,15 @@ async def read_network(reader: Reader, service: Service) -> NetworkFacts:
     """Read interfaces, cards, boot options, BIOS attributes and LLDP neighbours side by side."""
     system, quirks = service.system, service.quirks
     lldp = f"{service.path.rstrip('/')}/{quirks.lldp}" if quirks.lldp else None
-    interfaces, adapters, options, bios, heard = await reader.gather(
+    interfaces, adapters, bios, heard, options = await reader.gather(
         reader.members(link(system, "EthernetInterfaces"), SOURCE),
         _adapters(reader, service),
-        reader.members(link(system, "Boot", "BootOptions"), SOURCE),
         read_bios(reader, service) if quirks.bios_pxe or quirks.bios_mac else _nothing(),
         _lldp(reader, lldp),
+        _nothing() if quirks.bios_pxe else _boot_options(reader, service),
     )
+    if quirks.bios_pxe and not (_names_device(bios) and all(_has_mac(item) for item in interfaces.members)):
+        options = await _boot_options(reader, service)
     if not adapters.members and not any(_has_mac(item) for item in interfaces.members):
         adapters = await _adapters_anywhere(reader, service)
     known = {text(item, "Id"): item for item in interfaces.members}
@@ -38,12 +41,21 @@ async def read_network(reader: Reader, service: Service) -> NetworkFacts:
     return NetworkFacts(
         interfaces=interfaces.members,
         cards=tuple(cards),
-        boot_options=options.members,
+        boot_options=options.members if options else (),
         bios=bios,
         lldp=heard.members,
         interfaces_complete=interfaces.complete,
         cards_complete=adapters.complete,
     )
+
+
+async def _boot_options(reader: Reader, service: Service) -> Listing:
+    return await reader.members(link(service.system, "Boot", "BootOptions"), SOURCE)
+
+
+def _names_device(bios: Mapping[str, Any] | None) -> bool:
+    """True if BIOS attributes say by themselves which port boots from the network (then options add nothing)."""
+    return any(enabled_devices(bios or {}, kind) for kind in ("Pxe", "Http"))
 
 
 async def read_bios(reader: Reader, service: Service) -> Mapping[str, Any] | None:

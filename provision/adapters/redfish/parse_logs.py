@@ -47,6 +47,7 @@ class Window:
 def log_evidence(entries: Iterable[Mapping[str, Any]], source: str, window: Window) -> Iterator[Evidence]:
     """Entries as events, each id once. Calm entries are kept only if they end a fault or are about hardware."""
     seen: set[str] = set()
+    found: list[Evidence] = []
     for entry in entries:
         own = text(entry, "Id") or link(entry) or ""
         created = moment(text(entry, "EventTimestamp") or text(entry, "Created"))
@@ -55,9 +56,14 @@ def log_evidence(entries: Iterable[Mapping[str, Any]], source: str, window: Wind
         seen.add(own)
         if source != "redfish/faults" and window.floor and created and created < window.floor:
             continue
-        found = _event(entry, source, window, created)
-        if found is not None:
-            yield found
+        event = _event(entry, source, window, created)
+        if event is not None:
+            found.append(event)
+    loud = {(event.code, event.part) for event in found if event.severity is not Severity.INFO}
+    for event in found:
+        # A calm "deasserted" says something only beside the fault that it ends (drive presence toggles at each boot).
+        if event.severity is not Severity.INFO or event.code in _CLEARS or (event.code, event.part) in loud:
+            yield event
 
 
 def _event(entry: Mapping[str, Any], source: str, window: Window, created: datetime | None) -> Evidence | None:
@@ -126,7 +132,9 @@ def part_of(entry: Mapping[str, Any], code: str | None, arguments: tuple[str, ..
     origin = link(entry, "Links", "OriginOfCondition")
     if named is None and origin:
         named = part_at(origin)
-    if named is not None and named.kind is not PartKind.BMC:
+        if named is not None and named.kind is PartKind.BMC:
+            named = None  # the manager is the origin of every entry that AMI and Dell write
+    if named is not None:
         return named
     for pattern, kind, name in _NUMBERED:
         if code and pattern.match(code) and arguments and arguments[0].isdigit():
@@ -142,4 +150,4 @@ def part_of(entry: Mapping[str, Any], code: str | None, arguments: tuple[str, ..
                 kind, "CPU"
             )
             return Part(kind, f"{word}{match[1]}", f"{word} {match[1]}")
-    return named or Part(PartKind.NODE, node, node)
+    return Part(PartKind.NODE, node, node)

@@ -149,7 +149,7 @@ def cpu_evidence(processors: Iterable[Mapping[str, Any]], scribe: Scribe) -> Ite
             yield scribe.note(
                 PartKind.CPU,
                 name,
-                text(item, "Socket") or label(PartKind.CPU, name, item),
+                label(PartKind.CPU, name, item),
                 judged(item),
                 "redfish/cpus",
                 item=item,

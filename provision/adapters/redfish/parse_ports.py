@@ -22,6 +22,7 @@ from provision.adapters.redfish.values import (
     link,
     mac,
     macs,
+    natural,
     number,
     state,
     text,

@@ -142,7 +142,9 @@ def label(kind: PartKind, name: str, item: Mapping[str, Any] | None = None) -> s
         bay = re.search(r"Bay[._ ]?(\d+)", name)
         return f"Bay {bay[1]}" if bay and not re.search(r"M\.?2", name) else place or name
     if kind is PartKind.GPU:
-        return fqdd_label(name) or (f"GPU {last[-1]}" if last else name)
+        # "Video.Slot.2-1" is the GPU in slot 2; the last number is Dell's function.
+        slot = re.match(r"(?:Video|GPU)\.Slot\.(\d+)", name)
+        return f"GPU {slot[1]}" if slot else f"GPU {last[-1]}" if last else name
     if kind is PartKind.DIMM:
         socket = re.search(r"DIMM\.Socket\.(\w+)", name)
         return f"DIMM {socket[1]}" if socket else name
