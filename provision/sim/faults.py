@@ -214,6 +214,20 @@ def _drive_line(message_id: str, what: str, severity: str, *, clears: bool = Fal
     return write
 
 
+def _narrow_line(machine: SimMachine, number: str) -> tuple[Line, ...]:
+    text = f"A narrow PCIe link is found on Slot {number}. Expected: x16. Actual: x4."
+    return (Line("UEFI0031", text, "Critical", (f"Slot {number}", "x16", "x4"), f"PCIe.Slot.{number}"),)
+
+
+def _dimm_line(message_id: str, text: str, severity: str, *, clears: bool = False) -> Says:
+    def write(machine: SimMachine, label: str) -> tuple[Line, ...]:
+        return (
+            Line(message_id, f"{text} DIMM_{label}.", severity, (f"DIMM_{label}",), f"DIMM.Socket.{label}", clears),
+        )
+
+    return write
+
+
 def _gone_line(what: str, fqdds: Callable[[SimMachine, str], list[str]]) -> Says:
     def write(machine: SimMachine, arg: str) -> tuple[Line, ...]:
         return tuple(
@@ -300,9 +314,7 @@ FAULTS: dict[str, FaultKind] = {
         find.number("38", find.slot_numbers, "slot"),
         _narrow,
         at_post=True,
-        says=_line(
-            "UEFI0031", "The PCIe link of slot {arg} is narrower than expected: x4 of x16.", fqdd="PCIe.Slot.{arg}"
-        ),
+        says=_narrow_line,
     ),
     "gpu_missing": FaultKind(
         "a GPU is not detected",
@@ -337,14 +349,8 @@ FAULTS: dict[str, FaultKind] = {
         find.socket,
         _dimm_errs,
         at_post=True,
-        says=_line("MEM0001", "Multi-bit memory errors were found in socket {arg}.", fqdd="DIMM.Socket.{arg}"),
-        ends=_line(
-            "MEM0006",
-            "A memory module is present in socket {arg}.",
-            "Informational",
-            fqdd="DIMM.Socket.{arg}",
-            clears=True,
-        ),
+        says=_dimm_line("MEM0001", "Multi-bit memory errors are found on the memory device at", "Critical"),
+        ends=_dimm_line("MEM0006", "A memory device is present at", "Informational", clears=True),
     ),
     "bmc_dead": FaultKind("nothing answers at the BMC's address", "refused or hang (default refused)", find.silence),
     "bmc_busy": FaultKind(

@@ -66,8 +66,8 @@ class Client:
         assert answer.status == 200, (path, answer)
         return answer.body
 
-    async def log_in(self, secret: str = "right") -> Answer:
-        return await self.ask("POST", SESSIONS, {"UserName": "provision", "Password": secret})
+    async def log_in(self, word: str = "right") -> Answer:
+        return await self.ask("POST", SESSIONS, {"UserName": "provision", "Password": word})
 
 
 @pytest.fixture
@@ -131,7 +131,8 @@ async def test_every_link_leads_somewhere(bmc: Client) -> None:
 async def test_every_link_leads_somewhere_when_everything_is_broken(world: World, bmc: Client) -> None:
     for kind in FAULTS:
         if not kind.startswith("bmc_"):
-            world.inject(bmc.machine.name, kind)
+            # Not bay 4, which another fault empties: the log would point to a drive that has gone.
+            world.inject(bmc.machine.name, kind, "5" if kind == "nvme_failing" else "")
     tree = await walk(bmc)
     assert len(tree) > 200
 

@@ -31,12 +31,11 @@ JOBS = f"{MANAGER}/Oem/Dell/Jobs"
 ATTRIBUTES = f"{MANAGER}/Oem/Dell/DellAttributes/iDRAC.Embedded.1"
 # What a part's FQDD begins with, and where its resource lies.
 _ORIGINS = {
-    "PSU.": f"{CHASSIS}/Power",
-    "Disk.": f"{SYSTEM}/Storage",
-    "NIC.": f"{CHASSIS}/NetworkAdapters",
-    "InfiniBand.": f"{CHASSIS}/NetworkAdapters",
+    "PSU.": f"{CHASSIS}/PowerSubsystem/PowerSupplies",
+    "Disk.Bay.": f"{SYSTEM}/Storage/CPU.1/Drives",
     "DIMM.": f"{SYSTEM}/Memory",
     "Video.": f"{SYSTEM}/Processors",
+    "NIC.": f"{SYSTEM}/EthernetInterfaces",
 }
 
 
@@ -197,9 +196,11 @@ def _log(machine: SimMachine, name: str) -> Resource:
     )
 
 
-def _origin(fqdd: str) -> Resource:
-    path = next((path for start, path in _ORIGINS.items() if fqdd.startswith(start)), SYSTEM)
-    return {"OriginOfCondition": link(path)}
+def _origin(fqdd: str, code: str) -> Resource:
+    folder = next((path for start, path in _ORIGINS.items() if fqdd.startswith(start)), None)
+    # What has gone has no resource to point to.
+    lost = code in {"PR8", "PDR1016"}
+    return {"OriginOfCondition": link(SYSTEM if folder is None or lost else f"{folder}/{fqdd}")}
 
 
 def _lclog(machine: SimMachine) -> Resource:
@@ -219,7 +220,7 @@ def _entry(path: str, entry: LogEntry) -> Resource:
         f"Log Entry {entry.number}",
         Created=stamp(entry.created),
         EntryType="Oem",
-        Links=_origin(entry.fqdd),
+        Links=_origin(entry.fqdd, entry.message_id),
         Message=entry.text,
         MessageArgs=list(entry.args),
         MessageId=f"{REGISTRY}.{entry.message_id}",
@@ -272,7 +273,7 @@ def _active(number: int, line: Line, created: str) -> Resource:
         line.fqdd,
         Created=created,
         EntryType="SEL",
-        Links=_origin(line.fqdd),
+        Links=_origin(line.fqdd, line.message_id),
         Message=line.text,
         MessageArgs=list(line.args),
         MessageId=f"{REGISTRY}.{line.message_id}",
