@@ -1,0 +1,138 @@
+"""The whole command line against the simulator, over real sockets.
+
+The simulator runs in the test's own process, so that a test can look into its world; every command of `provision` is a
+process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provision.sim.run import Fleet, start_fleet
+
+DEADLINE_S = 100
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.journey)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one command gave."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """stdout as one JSON value."""
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """stdout as JSON lines."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Site:
+    """A running fleet and the commands typed at it."""
+
+    def __init__(self, fleet: Fleet, state: Path) -> None:
+        self.fleet = fleet
+        self.world = fleet.world
+        self.state = state
+
+    async def start(self, *argv: str, env: dict[str, str] | None = None) -> asyncio.subprocess.Process:
+        """Begin a command; the caller waits for it or kills it."""
+        plain = {key: value for key, value in os.environ.items() if not key.startswith(("PROVISION_", "ANSIBLE_"))}
+        where = () if argv[0] == "sim" else ("-i", str(self.fleet.inventory), "--state", str(self.state))
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "provision",
+            *argv,
+            *where,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=plain | (env or {}),
+            start_new_session=True,
+        )
+
+    async def provision(self, *argv: str, env: dict[str, str] | None = None) -> Answer:
+        """Run a command to its end. A traceback in its output fails the test, whatever it was."""
+        process = await self.start(*argv, env=env)
+        try:
+            out, err = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+        except BaseException:
+            kill(process)
+            await process.wait()
+            raise
+        answer = Answer(process.returncode or 0, out.decode(), err.decode())
+        assert "Traceback" not in answer.out + answer.err, answer.err
+        assert "this is a bug of ours" not in answer.err, answer.err
+        return answer
+
+    async def bringup(self, target: str = "all") -> Answer:
+        """`provision bringup TARGET --output json`."""
+        return await self.provision("bringup", target, "--output", "json")
+
+    async def tickets(self, *, everything: bool = False) -> list[dict[str, Any]]:
+        """Tickets as the command prints them."""
+        argv = ("tickets", "list", "--output", "json", *(("--all",) if everything else ()))
+        return list((await self.provision(*argv)).json)
+
+    async def outcomes(self) -> dict[str, str]:
+        """Outcome of each node as `status` prints it."""
+        return {row["node"]: row["outcome"] for row in (await self.provision("status", "--output", "json")).json}
+
+    def writes(self) -> int:
+        """Writes that all machines have received so far."""
+        return sum(sum(machine.writes.values()) for machine in self.world.machines.values())
+
+
+def kill(process: asyncio.subprocess.Process) -> None:
+    """SIGKILL the command alone, by its id; what it started is reaped by its successor."""
+    try:
+        os.kill(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+async def site_of(tmp_path: Path) -> AsyncIterator[Start]:
+    """Start a fleet for this test: ``site = await site_of(nodes=1, faults=[("gpu-12-01", "psu_cord_out:2")])``."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**options: Any) -> Site:
+            options.setdefault("nodes", 1)
+            options.setdefault("speed", 600.0)
+            fleet = await stack.enter_async_context(_fleet(tmp_path / "sim", options))
+            return Site(fleet, tmp_path / "state")
+
+        yield start
+
+
+@asynccontextmanager
+async def _fleet(directory: Path, options: dict[str, Any]) -> AsyncIterator[Fleet]:
+    async with start_fleet(directory, **options) as fleet:
+        yield fleet
