@@ -14,7 +14,8 @@ from provision.sim.maas import scripts, userdata
 from provision.sim.maas.hardware import FoundDisk, FoundNic, Hardware, learn
 from provision.sim.maas.lifecycle import Lifecycle
 from provision.sim.maas.power import PowerError, controllable
-from provision.sim.maas.state import COMMISSIONING, INSTALLATION, TESTING, Record, Region, ScriptRun, ScriptSet
+from provision.sim.maas.region import Region
+from provision.sim.maas.state import COMMISSIONING, INSTALLATION, TESTING, Record, ScriptRun, ScriptSet
 from provision.sim.maas.statuses import WATCHED, ScriptStatus
 from provision.sim.maas.texts import clock_failure, install_log, script_failure, smart_failure
 from provision.sim.world import SimDrive, SimHost, SimMachine, World
@@ -36,7 +37,7 @@ CLOCK_LIMIT_S = 3600.0
 class Boots:
     """Machines of the world and their records in the region."""
 
-    def __init__(self, world: World, region: Region, life: Lifecycle, ssh_keys: tuple[str, ...]) -> None:
+    def __init__(self, world: World, region: Region, life: Lifecycle, ssh_keys: tuple[str, ...] | None) -> None:
         self.world = world
         self.region = region
         self.life = life
@@ -111,7 +112,7 @@ class Boots:
             return
         if ok:
             storage, networking = record.skip_storage, record.skip_networking
-            found = self._look(machine)
+            found = self.look(machine)
             learn(self.region, record, found, skip_storage=storage, skip_networking=networking)
         if self.life.commissioned(record, ok=ok):
             await self._test(machine, record)
@@ -142,7 +143,8 @@ class Boots:
             self.life.tested(record, ok=ok)
         await self._shut_down(machine, record)
 
-    def _look(self, machine: SimMachine) -> Hardware:
+    def look(self, machine: SimMachine) -> Hardware:
+        """What an ephemeral system finds on the machine at this boot."""
         disks = tuple(
             FoundDisk(f"nvme{number}n1", drive.serial, drive.model, drive.size_bytes)
             for number, drive in enumerate(machine.disk_order())
@@ -206,13 +208,15 @@ class Boots:
 
     def _host(self, record: Record, target: SimDrive | None) -> SimHost:
         given = userdata.parse(record.user_data)
+        # Keys that MAAS's user has registered go to every host.
+        registered = self.world.authorized_keys if self.ssh_keys is None else self.ssh_keys
         epochs = [int(value) for name, value in record.owner_data.items() if name.endswith("epoch") and value.isdigit()]
         return SimHost(
             "installed",
             hostname=record.hostname,
             files={"/etc/hostname": f"{record.hostname}\n", **given.files},
             host_private_key=given.host_key or userdata.random_host_key(),
-            authorized_keys=(*self.ssh_keys, *given.authorized_keys),
+            authorized_keys=(*registered, *given.authorized_keys),
             image=f"{record.osystem}/{record.series}",
             epoch=max(epochs, default=0),
             disk_serial=target.serial if target and not record.ephemeral else "",

@@ -7,8 +7,9 @@ import json
 import re
 from typing import Any
 
+from provision.sim.maas.region import Region
 from provision.sim.maas.scripts import TESTING_SCRIPTS
-from provision.sim.maas.state import Record, Region
+from provision.sim.maas.state import Record
 from provision.sim.maas.wire import Call, invalid
 
 CHOICE = "Select a valid choice. That choice is not one of the available choices."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from provision.sim.maas import storage
-from provision.sim.maas.state import Disk, Link, Nic, Record, Region
+from provision.sim.maas.region import Region
+from provision.sim.maas.state import Disk, Link, Nic, Record
 
 
 @dataclass(frozen=True, slots=True)

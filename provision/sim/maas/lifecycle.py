@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from provision.model.machine import Status
 from provision.sim.maas import scripts
 from provision.sim.maas.power import PowerError, PowerQueue, controllable
-from provision.sim.maas.state import COMMISSIONING, INSTALLATION, RELEASE, TESTING, Record, Region, User
+from provision.sim.maas.region import Region
+from provision.sim.maas.state import COMMISSIONING, INSTALLATION, RELEASE, TESTING, Record, User
 from provision.sim.maas.statuses import ALLOWED, NAMES, ScriptStatus
 from provision.sim.maas.wire import Refusal, text
 
@@ -182,10 +183,14 @@ class Lifecycle:
         """Back to what it was; a deployed machine boots its disk again."""
         self.need_rack(record, user)
         self.region.enter(record, S.EXITING_RESCUE_MODE)
-        deployed = record.previous_status is S.DEPLOYED
-        (self.switch_on if deployed else self.switch_off)(
-            record, lambda _: self.region.enter(record, S.FAILED_EXITING_RESCUE_MODE)
-        )
+
+        def failed(error: PowerError) -> None:
+            self.region.enter(record, S.FAILED_EXITING_RESCUE_MODE)
+
+        if record.previous_status is S.DEPLOYED:
+            self.switch_on(record, failed, done=self._left_rescue)
+        else:
+            self.switch_off(record, failed)
 
     def commissioned(self, record: Record, *, ok: bool) -> bool:
         """The node says that its commissioning scripts are done. True if testing follows in the same boot."""
@@ -302,19 +307,33 @@ class Lifecycle:
         )
         raise Refusal(text(503, message))
 
-    def switch_on(self, record: Record, failed: Callable[[PowerError], None] | None = None) -> None:
-        """Press in the background; ``failed`` says what a dead button means for the machine."""
+    def switch_on(
+        self,
+        record: Record,
+        failed: Callable[[PowerError], None] | None = None,
+        *,
+        done: Callable[[Record], None] | None = None,
+    ) -> None:
+        """Press in the background; ``failed`` is told of a dead button, ``done`` of success."""
         if controllable(record):
-            self.power.put(record.system_id, self._press(record, "on", failed))
+            self.power.put(record.system_id, self._press(record, "on", failed, done))
+        elif done is not None:
+            done(record)
 
     def switch_off(self, record: Record, failed: Callable[[PowerError], None] | None = None) -> None:
         """Press in the background."""
         if controllable(record):
-            self.power.put(record.system_id, self._press(record, "off", failed))
-        elif record.status is S.EXITING_RESCUE_MODE:
-            self._after(record)
+            self.power.put(record.system_id, self._press(record, "off", failed, self._is_off))
+        else:
+            self._left_rescue(record)
 
-    async def _press(self, record: Record, state: str, failed: Callable[[PowerError], None] | None) -> None:
+    async def _press(
+        self,
+        record: Record,
+        state: str,
+        failed: Callable[[PowerError], None] | None,
+        done: Callable[[Record], None] | None,
+    ) -> None:
         driver = self.power.driver
         try:
             await (driver.on(record) if state == "on" else driver.off(record))
@@ -328,12 +347,17 @@ class Lifecycle:
                 self.region.enter(record, S.FAILED_RELEASING)
             return
         record.power_state = state
-        self._after(record)
+        if done is not None:
+            done(record)
 
-    def _after(self, record: Record) -> None:
-        if record.status is S.RELEASING and record.power_state == "off":
+    def _is_off(self, record: Record) -> None:
+        if record.status is S.RELEASING:
             self._released(record)
-        elif record.status is S.EXITING_RESCUE_MODE:
+        elif record.previous_status is not S.DEPLOYED:
+            self._left_rescue(record)
+
+    def _left_rescue(self, record: Record) -> None:
+        if record.status is S.EXITING_RESCUE_MODE:
             self.region.enter(record, record.previous_status)
             self.region.log(record, "Exited rescue mode")
 

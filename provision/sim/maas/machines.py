@@ -8,8 +8,9 @@ from provision.model.machine import Status
 from provision.sim.maas import forms, render, storage, wire
 from provision.sim.maas.lifecycle import Lifecycle
 from provision.sim.maas.power import PowerError, controllable
+from provision.sim.maas.region import Region
 from provision.sim.maas.scripts import DEFAULT_TESTS
-from provision.sim.maas.state import Record, Region
+from provision.sim.maas.state import Record
 from provision.sim.maas.statuses import FORM_REFUSALS, NAMES, REFUSALS, SHORT, accepts
 from provision.sim.maas.wire import Call, Reply
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from provision.sim.maas import render, results, wire
 from provision.sim.maas.forms import normal_mac
 from provision.sim.maas.machines import Machines
-from provision.sim.maas.state import TYPE_WORDS, Disk, Event, Link, Nic, Record, Region, ScriptSet, Subnet
+from provision.sim.maas.region import Region
+from provision.sim.maas.state import TYPE_WORDS, Disk, Event, Link, Nic, Record, ScriptSet, Subnet
 from provision.sim.maas.wire import Call, Reply
 
 _TYPES = {word: number for number, word in TYPE_WORDS.items()}
@@ -169,9 +170,8 @@ class Nodes:
         ids, names, macs = (set(call.query.get(name, [])) for name in ("id", "hostname", "mac_address"))
         found = [
             (record, event)
-            for record, event in self.region.all_events()
-            if (not ids or record.system_id in ids)
-            and (not names or record.hostname in names)
+            for record, event in self.region.events_of(ids)
+            if (not names or record.hostname in names)
             and (not macs or any(nic.mac in macs for nic in record.nics))
             and results.LEVELS[event.level] >= floor
         ]

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 from urllib.parse import urljoin
 
 import aiohttp
 
-from provision.sim.maas.state import Clock, Record
+from provision.sim.maas.region import Clock
+from provision.sim.maas.state import Record
 
 PAUSES_S = (1.0, 2.0, 2.0, 4.0, 6.0)
 TIMEOUT_S = 30.0
@@ -77,7 +79,7 @@ class RedfishPower:
         if self._session is not None:
             await self._session.close()
 
-    async def _tried(self, work: Any, record: Record) -> None:
+    async def _tried(self, work: Callable[[Record], Awaitable[None]], record: Record) -> None:
         for pause in (*PAUSES_S, None):
             try:
                 await work(record)
@@ -158,10 +160,14 @@ class PowerQueue:
 
     def __init__(self, driver: PowerDriver) -> None:
         self.driver = driver
+        self.closed = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def put(self, system_id: str, work: Any) -> None:
-        """Start ``work`` (a coroutine) for this machine in place of what is still under way."""
+    def put(self, system_id: str, work: Coroutine[Any, Any, None]) -> None:
+        """Start ``work`` for this machine in place of what is still under way; nothing once closed."""
+        if self.closed:
+            work.close()
+            return
         older = self._tasks.pop(system_id, None)
         if older is not None and older is not _current():
             older.cancel()
@@ -184,6 +190,7 @@ class PowerQueue:
 
     async def close(self) -> None:
         """End what is under way."""
+        self.closed = True
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from provision.sim.maas import storage
+from provision.sim.maas.region import Region
 from provision.sim.maas.state import (
     COMMISSIONING,
     INSTALLATION,
@@ -22,7 +23,6 @@ from provision.sim.maas.state import (
     Nic,
     Partition,
     Record,
-    Region,
     ScriptSet,
     Subnet,
     Tag,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from provision.sim.maas.state import COMMISSIONING, INSTALLATION, RELEASE, TESTING, Record, Region, ScriptRun, ScriptSet
+from provision.sim.maas.region import Region
+from provision.sim.maas.state import COMMISSIONING, INSTALLATION, RELEASE, TESTING, Record, ScriptRun, ScriptSet
 from provision.sim.maas.statuses import ScriptStatus
 
 # Name → script id, sorted by name as result sets list them (M115).

@@ -16,9 +16,10 @@ from provision.sim.maas.machines import Machines
 from provision.sim.maas.nodes import Nodes
 from provision.sim.maas.oauth import KeyRing
 from provision.sim.maas.power import PowerDriver, PowerQueue, RedfishPower
+from provision.sim.maas.region import Region, new_api_key
 from provision.sim.maas.routes import Action, Resource, Router, describe, table
 from provision.sim.maas.site import SiteHandlers
-from provision.sim.maas.state import Record, Region, User, new_api_key
+from provision.sim.maas.state import Record, User
 from provision.sim.maas.wire import Call, Refusal, Reply
 from provision.sim.world import SimMachine, World
 
@@ -64,7 +65,7 @@ class MaasServer:
         api_key: str | None = None,
         version: str = "3.6.3",
         driver: PowerDriver | None = None,
-        ssh_keys: tuple[str, ...] = (),
+        ssh_keys: tuple[str, ...] | None = None,
         rack_controllers: tuple[str, ...] = ("rack-1",),
     ) -> None:
         self.world = world
@@ -83,13 +84,18 @@ class MaasServer:
         self.boots = Boots(world, self.region, self.lifecycle, ssh_keys)
         machines = Machines(self.region, self.lifecycle)
         site = SiteHandlers(self.region, self.keys, version)
-        self._router = Router(table(machines, Nodes(self.region, machines), site))
+        self.resources = table(machines, Nodes(self.region, machines), site)
+        self._router = Router(self.resources)
         self._write_number = 0
         self._runner: web.AppRunner | None = None
         self._monitor: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
-        """Listen, and answer the world's network boots. Returns the URL to give to clients."""
+        """Listen, and answer the world's network boots. Returns the URL to give to clients.
+
+        After ``stop`` it may be started again: on the same port, with everything it remembers.
+        """
+        self.power.closed = False
         app = web.Application(client_max_size=64 << 20)
         app.router.add_route("*", "/{path:.*}", self._answer)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
@@ -127,6 +133,10 @@ class MaasServer:
         self.keys.admit(key, user)
         return key
 
+    def revoke(self, api_key: str) -> None:
+        """An API key is good no longer."""
+        self.keys.revoke(api_key)
+
     async def settle(self) -> None:
         """Wait until no power button is being pressed."""
         await self.power.settle()
@@ -155,7 +165,7 @@ class MaasServer:
         path = request.path.removeprefix(PREFIX)
         if path == "describe/":
             self.requests["GET describe/"] += 1
-            return wire.data(describe(self._router.resources, f"{request.scheme}://{request.host}"))
+            return wire.data(describe(self.resources, f"{request.scheme}://{request.host}"))
         found = self._router.find(path) if request.path.startswith(PREFIX) else None
         if found is None:
             self.requests[f"{request.method} unknown"] += 1

@@ -7,7 +7,8 @@ import re
 from provision.sim.maas import render, wire
 from provision.sim.maas.forms import REQUIRED
 from provision.sim.maas.oauth import KeyRing
-from provision.sim.maas.state import Named, Region, Tag, User
+from provision.sim.maas.region import Region
+from provision.sim.maas.state import Named, Tag, User
 from provision.sim.maas.wire import Call, Reply
 
 CAPABILITIES = (

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from provision.sim.maas.state import Disk, Filesystem, Partition, Record, Region, Volume
+from provision.sim.maas.region import Region
+from provision.sim.maas.state import Disk, Filesystem, Partition, Record, Volume
 
 MIB = 1 << 20
 TABLE_BYTES = 6 * MIB
