@@ -273,7 +273,9 @@ class Transport:
 def _retold(error: PeerError, operation: str, *, write: bool) -> PeerError:
     """The same failure under the name of what was asked, with the doubt that a write leaves."""
     if isinstance(error, UnavailableError) or (write and isinstance(error, GarbledError)):
-        detail = f"{error.detail}; {UNKNOWN_OUTCOME}" if write else error.detail
+        # Without a connection nothing was sent, so nothing was done.
+        doubt = write and error.code != "connect"
+        detail = f"{error.detail}; {UNKNOWN_OUTCOME}" if doubt else error.detail
         return UnavailableError(error.peer, operation, detail, code=error.code)
     if isinstance(error, GarbledError):
         return GarbledError(error.peer, operation, error.detail, payload=error.payload, code=error.code)

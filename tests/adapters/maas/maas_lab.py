@@ -52,7 +52,7 @@ async def region() -> AsyncIterator[Region]:
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    region.port = runner.addresses[0][1]  # type: ignore[attr-defined]
+    region.port, region.stop = runner.addresses[0][1], runner.cleanup
     yield region
     await runner.cleanup()
 
@@ -63,7 +63,7 @@ async def client(region: Region, clock: LabClock) -> AsyncIterator[Callable[...,
     made: list[MaasRegion] = []
 
     def make(nodes: Any = (), key: str = KEY, **more: Any) -> MaasRegion:
-        url = more.pop("url", f"http://127.0.0.1:{region.port}/MAAS")  # type: ignore[attr-defined]
+        url = more.pop("url", f"http://127.0.0.1:{region.port}/MAAS")
         made.append(MaasRegion(url, Secret(key), list(nodes), clock=clock, **{"deadline_s": 5, **more}))
         return made[-1]
 

@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -88,7 +88,10 @@ class Call:
 
 @dataclass
 class Fault:
-    """What happens instead of, or after, the next request whose line matches."""
+    """What happens instead of, or ``after``, the next request whose line matches.
+
+    ``held`` keeps the answer back until it is set; with ``after`` the work is done before that.
+    """
 
     line: str
     answer: Callable[[], web.StreamResponse] | None = None
@@ -117,6 +120,8 @@ class Region:
     nonces: set[str] = field(default_factory=set)
     connections: set[Any] = field(default_factory=set)
     made: int = 0
+    port: int = 0
+    stop: Callable[[], Awaitable[None]] | None = None
 
     def writes(self) -> list[str]:
         """Lines of the requests that are no reads."""
@@ -204,6 +209,8 @@ class Region:
                 await asyncio.sleep(30)
             if fault.held is not None:
                 await fault.held.wait()
+                if not fault.after:
+                    answer = self._answer(call)
             if fault.cut:
                 assert request.transport is not None
                 request.transport.abort()

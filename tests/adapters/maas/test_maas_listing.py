@@ -161,6 +161,47 @@ async def test_an_older_answer_that_comes_late_changes_nothing(client: Make, reg
     assert await maas.machine(NODES[0], [mac(1)]) == newer
 
 
+async def test_an_older_absence_that_comes_late_hides_no_machine(client: Make, region: Region) -> None:
+    maas = client(NODES)
+    held = asyncio.Event()
+    region.faults.append(Fault("GET machines/", held=held, after=True))
+    late = asyncio.create_task(maas.fresh(NODES[0], []))
+    await region.arrived(1)
+    region.add(NODES[0].name, [mac(1).text])
+    newer = await maas.fresh(NODES[0], [])
+    held.set()
+    await late
+    assert newer is not None
+    assert await maas.machine(NODES[0], []) == newer
+
+
+async def test_addresses_that_become_known_are_asked_for_at_once(client: Make, region: Region) -> None:
+    region.add("ruling-leech", [mac(1).text])
+    maas = client(NODES)
+    assert await maas.machine(NODES[0], []) is None
+    found = await maas.machine(NODES[0], [mac(1)])
+    assert found is not None
+    assert found.hostname == "ruling-leech"
+
+
+async def test_a_look_while_a_write_is_under_way_does_not_count_after_it(client: Make, region: Region) -> None:
+    system_id = region.add(NODES[0].name, [mac(1).text], status=0)
+    maas = client(NODES)
+    await maas.machine(NODES[0], [mac(1)])
+    held = asyncio.Event()
+    region.faults.append(Fault(".* commission", held=held))
+    write = asyncio.create_task(maas.commission(system_id, scripts=(), tests=()))
+    await asyncio.sleep(0.05)
+    during = await maas.fresh(NODES[0], [mac(1)])
+    assert during is not None
+    assert during.status is Status.NEW
+    held.set()
+    await write
+    found = await maas.machine(NODES[0], [mac(1)])
+    assert found is not None
+    assert found.status is Status.COMMISSIONING
+
+
 async def test_fresh_reads_this_machine_and_nothing_else(client: Make, region: Region) -> None:
     ids = [region.add(node.name, [mac(node.unit or 0).text], status=0) for node in NODES]
     maas = client(NODES)

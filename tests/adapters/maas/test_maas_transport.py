@@ -16,6 +16,7 @@ from maas_lab import BMC_PASSWORD, LabClock, mac, node_at, spec_of
 from maas_region import CONSUMER, KEY, SECRET, TOKEN, Fault, Region
 
 from provision.adapters.maas import MaasRegion
+from provision.adapters.maas.answers import Answer, error_of
 from provision.errors import (
     CredentialRefusedError,
     GarbledError,
@@ -80,6 +81,28 @@ async def test_an_expired_timestamp_is_a_clock_that_is_behind(client: Make, cloc
     assert error.code == "clock-skew"
     assert "is behind by" in str(error)
     assert any(f" {seconds} s " in str(error) for seconds in (399, 400, 401))
+
+
+@pytest.mark.parametrize(("skew_s", "way"), [(4000.0, "is behind by 4000 s"), (-4000.0, "is ahead by 4000 s")])
+def test_a_401_without_a_reason_is_the_clock_when_the_clocks_differ(skew_s: float, way: str) -> None:
+    error = error_of("MAAS", "list", Answer(401, "text/plain", b"Unauthorized", {}, skew_s), write=False)
+    assert error.code == "clock-skew"
+    assert way in str(error)
+    known = error_of("MAAS", "list", Answer(401, "text/plain", b"Invalid API key.", {}, skew_s), write=False)
+    assert isinstance(known, CredentialRefusedError)
+
+
+async def test_a_write_that_found_no_connection_was_not_done(client: Make, region: Region) -> None:
+    system_id = region.add(NODE.name, [], status=10)
+    maas = client([NODE])
+    await maas.fresh(NODE, [])
+    assert region.stop is not None
+    await region.stop()
+    with pytest.raises(UnavailableError):
+        await maas.release(system_id, "the kept connection breaks")
+    with pytest.raises(UnavailableError, match="cannot connect") as caught:
+        await maas.release(system_id, "x")
+    assert "look before asking again" not in str(caught.value)
 
 
 async def test_a_nonce_seen_before_is_asked_again_with_another(client: Make, region: Region) -> None:
@@ -199,7 +222,7 @@ async def test_the_sites_url_is_kept_and_its_connection_too(client: Make, region
 
 
 async def test_behind_a_proxy_path_the_prefix_is_kept(client: Make, region: Region) -> None:
-    maas = client([NODE], url=f"http://127.0.0.1:{region.port}/dc1/region/MAAS/")  # type: ignore[attr-defined]
+    maas = client([NODE], url=f"http://127.0.0.1:{region.port}/dc1/region/MAAS/")
     assert await maas.fresh(NODE, []) is None
 
 
@@ -267,7 +290,7 @@ async def test_a_certificate_must_be_of_the_sites_ca(client: Make, region: Regio
     error = await failing(client(url=url))
     assert isinstance(error, RefusedError)
     assert error.code == "tls"
-    error = await failing(client(url=url.replace(str(runner.addresses[0][1]), str(region.port))))  # type: ignore[attr-defined]
+    error = await failing(client(url=url.replace(str(runner.addresses[0][1]), str(region.port))))
     assert error.code == "tls"
     await runner.cleanup()
 
