@@ -81,18 +81,18 @@ def test_a_status_of_a_later_maas(body: dict[str, Any]) -> None:
 
 
 def test_no_shape_of_body_makes_more_than_a_value_error(body: dict[str, Any]) -> None:
-    """Two thousand bodies with one or several values exchanged for something else."""
+    """Eight hundred bodies with one or several values exchanged for something else."""
     draw = random.Random(4)
     odd: list[Any] = [None, True, -1, 1e300, "", "x", "2026", [], [None], {}, {"id": None}, [[1]], "²", 2**70]
     read = 0
-    for _ in range(2000):
+    for _ in range(800):
         spoiled = copy.deepcopy(body)
         for _ in range(draw.randint(1, 4)):
             _spoil(spoiled, draw, odd)
         with suppress(ValueError):
             parse.machine(spoiled)
             read += 1
-    assert read > 1000
+    assert read > 400
     for one in odd:
         for reader in (parse.machine, parse.events, parse.results):
             with suppress(ValueError):
