@@ -14,7 +14,6 @@ import ctypes
 import json
 import os
 import queue
-import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -103,12 +102,12 @@ def _write_lines(lines: queue.SimpleQueue[Line | None], out: int) -> None:
 
 
 def _watch_parent(stop: threading.Event, done: threading.Event, marks: Marks) -> None:
-    """Set ``stop`` when standard input closes; after five seconds without effect all is ended by force."""
+    """When standard input closes, end the run by force: ansible-runner alone would wait five seconds for orphans."""
     while os.read(0, 4096):
         pass
     stop.set()
+    reap(marks)
     if not done.wait(5):
-        reap(marks, subreaper=True)
         os._exit(70)
 
 
@@ -148,7 +147,6 @@ def main(folder: str) -> int:
     out = os.dup(1)
     os.dup2(2, 1)  # stray prints of libraries belong into the error log, not between the lines
     stop, done = threading.Event(), threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
     marks = Marks(tag=os.environ[TAG], folder=folder, spare=frozenset({os.getpid()}))
     lines: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
     writer = threading.Thread(target=_write_lines, args=(lines, out), daemon=True)

@@ -209,15 +209,16 @@ class AnsibleWaves:
         try:
             await asyncio.to_thread(jobs.write, job, folder)
             cause = await self._follow(job, folder, tag, tally)
-            self._verdicts.update(tally.verdicts(cause=cause))
             await asyncio.to_thread(self._keep, tag, tally)
         finally:
             # Shielded: a second Ctrl-C must not leave a worker alive or a secret on the disk.
             await asyncio.shield(asyncio.to_thread(self._clear, marks, folder))
+        # Last of all: who has a verdict goes on, and may join again.
+        self._verdicts.update(tally.verdicts(cause=cause))
 
     async def _follow(self, job: jobs.Job, folder: Path, tag: str, tally: Tally) -> str:
         """Run the child to its end and read its lines. Returns why it has no summary, or nothing."""
-        with (folder / "child.log").open("wb") as log:
+        with os.fdopen(os.open(folder / "child.log", os.O_WRONLY | os.O_CREAT, 0o600), "wb") as log:
             child = await asyncio.create_subprocess_exec(
                 *(self._python, "-P", "-m", "provision.adapters.ansible.child", str(folder)),
                 env=jobs.environment(job, folder, tag),
@@ -226,6 +227,7 @@ class AnsibleWaves:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                umask=0o077,
                 limit=_LINE_LIMIT,
             )
         try:

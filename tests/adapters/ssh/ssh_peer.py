@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import socket
 import subprocess
 import threading
@@ -92,6 +94,7 @@ class SshPeer:
         self.host_key, self.client_key, self.user, self.mute = host_key, client_key, user, mute
         self.answers = dict(answers or {})
         self.connections, self.logins, self.commands = 0, list[tuple[str, bool]](), list[str]()
+        self._running: list[subprocess.Popen[bytes]] = []
         self._transports: list[paramiko.Transport] = []
         self._listener = socket.create_server((host, 0))
         self.address = Address(host, self._listener.getsockname()[1])
@@ -126,10 +129,17 @@ class SshPeer:
         if command in self.answers:
             status, out, err = self.answers[command]
         else:
-            done = subprocess.run(
-                ["/bin/sh", "-c", command], capture_output=True, stdin=subprocess.DEVNULL, timeout=30, check=False
+            pipe = subprocess.PIPE
+            started = subprocess.Popen(
+                ["/bin/sh", "-c", command],
+                stdin=subprocess.DEVNULL,
+                stdout=pipe,
+                stderr=pipe,
+                start_new_session=True,
             )
-            status, out, err = done.returncode, done.stdout, done.stderr
+            self._running.append(started)
+            out, err = started.communicate()
+            status = started.returncode if started.returncode >= 0 else 128 - started.returncode
         try:
             channel.sendall(out)
             channel.sendall_stderr(err)
@@ -148,3 +158,6 @@ class SshPeer:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.drop_connections()
+        for started in self._running:
+            if started.poll() is None:
+                os.killpg(started.pid, signal.SIGKILL)
