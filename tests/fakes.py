@@ -91,7 +91,9 @@ class FakeClock:
     def _turn(self) -> None:
         self._armed = False
         loop = asyncio.get_running_loop()
-        if loop._ready:  # type: ignore[attr-defined]  # only the loop knows whether it is idle
+        # Only the loop knows whether it is idle; other clocks that wait for the same are no work.
+        waiting = (getattr(handle._callback, "__func__", None) for handle in loop._ready)  # type: ignore[attr-defined]
+        if any(callback is not FakeClock._turn for callback in waiting):
             self._arm()
             return
         while self._sleepers:

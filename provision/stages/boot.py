@@ -144,5 +144,5 @@ def heard(results: tuple[ScriptResult, ...], events: tuple[MaasEvent, ...], run:
     if any(r.run == run and (r.started_at is not None or r.status != "pending") for r in results):
         return True
     return since is not None and any(
-        event.at >= since and event.type.lower().startswith(_SIGNS_OF_LIFE) for event in events
+        event.at >= since and any(sign in event.type.lower() for sign in _SIGNS_OF_LIFE) for event in events
     )
