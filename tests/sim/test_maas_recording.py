@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 _spec = importlib.util.spec_from_file_location("maas_replay", Path(__file__).with_name("maas_replay.py"))
-assert _spec is not None and _spec.loader is not None
+assert _spec is not None
+assert _spec.loader is not None
 replay = importlib.util.module_from_spec(_spec)
 sys.modules["maas_replay"] = replay
 _spec.loader.exec_module(replay)

@@ -206,6 +206,7 @@ async def test_a_wrong_bmc_password_reverts_to_new(site: Site) -> None:
     assert "Aborting COMMISSIONING and reverting to NEW" in body["status_message"]
     assert any("401" in line for line in await site.messages(system_id))
     assert site.one.writes["bmc:reset:On"] == 0
+    assert site.one.sessions["refused"] == 1
 
 
 async def test_a_dead_bmc_fails_after_tries(site: Site) -> None:
