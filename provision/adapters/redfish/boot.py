@@ -119,27 +119,21 @@ async def patch_with_tag(session: RedfishSession, path: str, seen: Answer, body:
 
     Ladder of R20: fresh tag, its strong form, a tag read again, no tag at all.
     """
+    waiting: list[str | None] = [*etags(seen)] or [None]
     tried: set[str | None] = set()
-    tags: list[str | None] = [*etags(seen)] or [None]
-    reply: Answer | None = None
-    fresh = False
-    while tags:
-        tag = tags.pop(0)
-        if tag in tried:
-            continue
+    while True:
+        tag = waiting.pop(0)
         tried.add(tag)
         reply = await session.send("PATCH", path, body, etag=tag)
         if reply.status not in {412, 428}:
             return reply
-        if not fresh:
-            fresh = True
-            tags = [*etags(await session.get(path)), *tags]
-        if not tags and reply.status == 412 and None not in tried:
-            tags = [None]
-        elif not tags and reply.status == 428 and "*" not in tried:
-            tags = ["*"]
-    assert reply is not None  # noqa: S101 - the ladder has at least one rung
-    return reply
+        if len(tried) == 1:
+            waiting = [*etags(await session.get(path)), *waiting]
+        waiting = [tag for tag in dict.fromkeys(waiting) if tag not in tried]
+        last_resort = None if reply.status == 412 else "*"
+        if not waiting and last_resort in tried:
+            return reply
+        waiting = waiting or [last_resort]
 
 
 async def read_readiness(reader: Reader, service: Service, method: BootMethod | None = None) -> BootReadiness:
