@@ -109,7 +109,7 @@ class Settlement:
 
     def _watch(self, node: Node, evidence: tuple[Evidence, ...]) -> None:
         if node.name in self._watched:
-            self._watched[node.name] = evidence
+            self._watched[node.name] += evidence
 
     async def _keep(self, evidence: Sequence[Evidence], gaps: Sequence[Gap]) -> None:
         if evidence or gaps:
