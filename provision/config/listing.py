@@ -52,6 +52,9 @@ _FIXED = {
     # By default the second of two hosts with one name wins with a warning.
     "ANSIBLE_DUPLICATE_YAML_DICT_KEY": "error",
 }
+# Ansible's own list with yaml before auto: auto reads every YAML file whole only to pass it on, and reading is what
+# takes the time (512 hosts with ten cables each: 3 s of CPU in place of 5).
+_YAML_FIRST = "host_list,script,yaml,auto,ini,toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +109,19 @@ def _end(child: subprocess.Popen[bytes]) -> None:
                 pipe.close()
 
 
+def _configured() -> bool:
+    """True if an ansible.cfg may have its own list of inventory plugins, which the environment would override."""
+    places = ("ansible.cfg", os.path.expanduser("~/.ansible.cfg"), "/etc/ansible/ansible.cfg")
+    return "ANSIBLE_CONFIG" in os.environ or any(os.path.exists(place) for place in places)
+
+
 def _environment() -> dict[str, str]:
+    """What Ansible may see of our environment, and what it must be told."""
     passed = {
         name: value
         for name, value in os.environ.items()
         if name in _PASSED or name.startswith(_PASSED_PREFIXES) or name.startswith("ANSIBLE_VAULT_")
     }
     search = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
-    return {**passed, **_FIXED, "PATH": search}
+    plugins = {} if _configured() else {"ANSIBLE_INVENTORY_ENABLED": _YAML_FIRST}
+    return {**plugins, **passed, **_FIXED, "PATH": search}

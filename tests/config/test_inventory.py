@@ -181,6 +181,20 @@ def test_ini_with_settings_beside_it(tmp_path: Path) -> None:
         select(loaded, "others")
 
 
+def test_an_inventory_plugin_works(tmp_path: Path) -> None:
+    site = write_site(tmp_path, {})
+    (site / "hosts.yml").write_text(
+        "plugin: ansible.builtin.generator\n"
+        "hosts: {name: 'gpu-{{ n }}', parents: [{name: rack-12}]}\n"
+        "layers: {n: ['1', '2']}\n"
+    )
+    (site / "group_vars" / "rack-12.yml").write_text("{profile: h100, rack: rack-12}")
+    (site / "host_vars").mkdir()
+    for n in (1, 2):
+        (site / "host_vars" / f"gpu-{n}.yml").write_text(f"bmc_address: bmc-{n}.mgmt\n")
+    assert [node.bmc_address for node in load(site).nodes.values()] == ["bmc-1.mgmt", "bmc-2.mgmt"]
+
+
 def test_logins_of_groups_share_a_name_per_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_BMC_PASSWORD", "site-password")
     monkeypatch.setenv("TEST_OTHER", "other-password")
@@ -213,10 +227,10 @@ def test_patterns_are_ansible_s_own(tmp_path: Path) -> None:
     assert names("rack-12") == names("all") == ["gpu-12-01", "gpu-12-02", "gpu-12-10"]
     assert names("gpu-12-02") == ["gpu-12-02"]
     assert names("rack-12:!gpu-12-02") == ["gpu-12-01", "gpu-12-10"]
-    with pytest.raises(MisconfiguredError, match=r"no host or group matches rack-21; did you mean rack-12\?"):
-        select(site, "rack-21")
-    with pytest.raises(MisconfiguredError, match="no host or group matches gpu-12-20; did you mean"):
-        select(site, "rack-12:!gpu-12-20")
+    with pytest.raises(MisconfiguredError) as caught:
+        select(site, "rack-21:rack-12:!gpu-12-20")
+    assert "no host or group matches rack-21; did you mean rack-12?" in str(caught.value)
+    assert "no host or group matches gpu-12-20; did you mean gpu-12-02" in str(caught.value)
     with pytest.raises(MisconfiguredError, match="selects no host"):
         select(site, "rack-12:!rack-12")
     for hostile in ("", "  ", "@/etc/passwd"):
