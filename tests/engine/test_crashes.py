@@ -47,7 +47,7 @@ async def test_killed_at_every_point_of_a_bring_up(bench: MakeBench, power_by: P
 @pytest.mark.parametrize("shows_reset", [True, False])
 async def test_an_installation_is_not_restarted_by_the_next_process(bench: MakeBench, shows_reset: bool) -> None:
     """With our hand on the button: a crash while MAAS installs must not press it again."""
-    for die_at in range(1, 200, 3):
+    for die_at in range(2, 200, 5):
         lab = bench(1, power_by=PowerBy.PROVISION)
         lab.world.metal["gpu-12-01"].shows_reset = shows_reset
         if not await run_until_killed(lab, die_at):
@@ -72,7 +72,7 @@ async def test_a_reimage_killed_at_every_point_erases_once(bench: MakeBench) -> 
     await lab.up(may_erase=frozenset({"gpu-12-01"}))
     points = lab.world.points
     assert lab.world.metal["gpu-12-01"].erasures == 1
-    for die_at in range(1, points + 1, 2):
+    for die_at in range(1, points + 1, 4):
         lab = await deployed()
         await run_until_killed(lab, die_at, frozenset({"gpu-12-01"}))
         ended = await lab.up(may_erase=frozenset({"gpu-12-01"}))
