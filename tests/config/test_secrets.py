@@ -143,10 +143,13 @@ def test_an_inventory_that_hangs_is_ended_with_its_children(tmp_path: Path, monk
     program = tmp_path / "slow.sh"
     program.write_text(f"#!/bin/sh\nenv > {tmp_path}/seen\nsleep 300 & echo $! > {tmp_path}/child\nwait\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    began = time.monotonic()
-    with pytest.raises(MisconfiguredError, match=r"ansible-inventory gave no answer in 2\.5 s; run it by hand"):
-        run_ansible("ansible-inventory", "-i", str(program), "--list", deadline_s=2.5)
-    assert time.monotonic() - began < 10
+    for deadline_s in (1.5, 6.0, 20.0):  # a busy machine may need longer to arrive at the script
+        began = time.monotonic()
+        with pytest.raises(MisconfiguredError, match=r"ansible-inventory gave no answer in .* s; run it by hand"):
+            run_ansible("ansible-inventory", "-i", str(program), "--list", deadline_s=deadline_s)
+        assert time.monotonic() - began < deadline_s + 10
+        if (tmp_path / "child").exists() and (tmp_path / "child").read_text().strip():
+            break
     child = int((tmp_path / "child").read_text())
     deadline = time.monotonic() + 5
     while _running(child) and time.monotonic() < deadline:
