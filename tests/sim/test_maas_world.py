@@ -61,7 +61,7 @@ class Site:
     async def read(self, system_id: str) -> dict[str, Any]:
         return dict(await self.session.Machine.read(system_id=system_id))
 
-    async def until(self, system_id: str, *statuses: Status, seconds: float = 8) -> dict[str, Any]:
+    async def until(self, system_id: str, *statuses: Status, seconds: float = 30) -> dict[str, Any]:
         """Wait for a status."""
         wanted = {int(status) for status in statuses}
         await happens(lambda: self.server.region.machines[system_id].status in wanted, seconds=seconds)
@@ -81,7 +81,7 @@ class Site:
         return [f"{event['type']}: {event['description']}" for event in page["events"]]
 
 
-async def happens(what: Callable[[], bool], *, seconds: float = 8) -> None:
+async def happens(what: Callable[[], bool], *, seconds: float = 30) -> None:
     """Wait until something is so in the simulated world."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not what():
@@ -307,6 +307,7 @@ async def test_a_deployment_that_fails_once_works_the_second_time(site: Site) ->
 
 async def test_without_dhcp_commissioning_times_out(site: Site) -> None:
     """Nobody hears the machine; MAAS's own monitor ends it after node_timeout minutes."""
+    site.server.boots.patience_s = 0
     site.one.inject("no_dhcp")
     system_id = await site.create(site.one)
     await site.session.Machine.commission(system_id=system_id, testing_scripts="none")
@@ -442,6 +443,7 @@ async def test_a_host_that_boots_by_another_hand_is_deployed_all_the_same(site: 
 
 async def test_power_lost_in_mid_installation_times_out(site: Site) -> None:
     """Nothing is on the disk, nobody reports: MAAS gives up after its own time limit."""
+    site.server.boots.patience_s = 0
     system_id = await site.ready(site.one)
     await site.session.Machine.deploy(system_id=system_id)
     await happens(lambda: site.one.host is not None)
