@@ -12,7 +12,7 @@ import io
 import logging
 import socket
 import threading
-import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -161,23 +161,43 @@ class _Door:
                 client.close()
                 return
             client.setblocking(True)
-            link = paramiko.Transport(client)
+            link = _Link(client)
             link.daemon = True
             link.set_log_channel(_QUIET)
             link.local_version = "SSH-2.0-OpenSSH_8.9p1 Ubuntu-3ubuntu0.10"
             link.add_server_key(key)
             self._links.add(link)
             # With an event the handshake goes on in the transport's own thread.
-            link.start_server(event=threading.Event(), server=_Login(self._machine, host, self._pool))
+            link.start_server(event=threading.Event(), server=_Login(self._machine, host, self._pool, link))
+
+
+class _Link(paramiko.Transport):
+    """A connection that starts a command's answer only after the request itself was answered.
+
+    paramiko sends that reply from the connection's own thread when ``check_channel_exec_request`` has returned; a
+    worker that is quicker would end the channel before its client knows that the command was accepted.
+    """
+
+    def __init__(self, client: socket.socket) -> None:
+        super().__init__(client)
+        self.accepted: list[Callable[[], object]] = []
+
+    def _send_user_message(self, data: paramiko.Message) -> None:
+        super()._send_user_message(data)  # type: ignore[misc]  # not in paramiko's type hints
+        if threading.current_thread() is self:
+            accepted, self.accepted = self.accepted, []
+            for start in accepted:
+                start()
 
 
 class _Login(paramiko.ServerInterface):
     """Who may log in, and what a session may do: run commands, several at once over one connection."""
 
-    def __init__(self, machine: SimMachine, host: SimHost, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, machine: SimMachine, host: SimHost, pool: ThreadPoolExecutor, link: _Link) -> None:
         self._machine = machine
         self._host = host
         self._pool = pool
+        self._link = link
         self._ptys: WeakKeyDictionary[paramiko.Channel, bool] = WeakKeyDictionary()
 
     def get_allowed_auths(self, username: str) -> str:
@@ -201,12 +221,11 @@ class _Login(paramiko.ServerInterface):
         return True
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        self._pool.submit(self._answer, channel, command.decode("utf-8", "replace"))
+        line = command.decode("utf-8", "replace")
+        self._link.accepted.append(lambda: self._pool.submit(self._answer, channel, line))
         return True
 
     def _answer(self, channel: paramiko.Channel, line: str) -> None:
-        # The reply to the request itself leaves after this method's caller returns; output must not overtake it.
-        time.sleep(0.003)
         answer = run(self._machine, self._host, line)
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             if channel in self._ptys:
