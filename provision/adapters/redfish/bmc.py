@@ -25,8 +25,9 @@ from provision.ports import Clock, Pins
 class RedfishBmc:
     """One BMC for one run. The session opens at the first call; ``close`` logs out on every path.
 
-    ``profile_boot_nic`` is the profile's ``boot_nic``: a port by id, printed place or MAC. ``clock`` gives pauses and
-    deadlines. Writes go out once; reads are repeated for as long as ``limits`` say.
+    ``profile_boot_nic`` is the profile's ``boot_nic``: a port by id, printed place or MAC; ``boot_method`` its method,
+    None if PXE and HTTP are equally welcome. ``clock`` gives pauses and deadlines. Writes go out once; reads are
+    repeated for as long as ``limits`` say.
 
     Raises:
         MisconfiguredError: the node's ``bmc_fingerprint`` is no SHA-256.
@@ -40,11 +41,13 @@ class RedfishBmc:
         *,
         clock: Clock,
         profile_boot_nic: str | None = None,
+        boot_method: BootMethod | None = None,
         limits: BmcLimits | None = None,
     ) -> None:
         fixed = node.bmc_fingerprint
         self._node = node
         self._boot_nic = profile_boot_nic
+        self._boot_method = boot_method
         self._session = RedfishSession(
             node.bmc_address,
             credential,
@@ -96,7 +99,7 @@ class RedfishBmc:
     async def readiness(self) -> BootReadiness:
         """What would stop a network boot."""
         service = await self._surveyed()
-        return await boot.read_readiness(self._reader(service), service)
+        return await boot.read_readiness(self._reader(service), service, self._boot_method)
 
     async def health(self) -> Health:
         """Evidence of every part, read afresh: links and states may have changed since the harvest."""
@@ -148,6 +151,7 @@ class RedfishBmc:
             boot_order=texts(service.system, "Boot", "BootOrder"),
             own=service.own_macs,
             profile_boot_nic=self._boot_nic,
+            boot_method=self._boot_method,
         )
         for complaint in ports.complaints:
             reader.gap("redfish/ports", "network-boot port", complaint)

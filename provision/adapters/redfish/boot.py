@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from provision.adapters.redfish.answers import Answer, Json, etags
-from provision.adapters.redfish.boot_port import enabled_devices
+from provision.adapters.redfish.boot_port import BIOS_KINDS, enabled_devices
 from provision.adapters.redfish.net import read_bios
 from provision.adapters.redfish.service import Service
 from provision.adapters.redfish.session import RedfishSession
@@ -155,7 +155,7 @@ def network_device_enabled(bios: Mapping[str, Any], method: BootMethod | None) -
 
     Dell: ``PxeDevNEnDis``, ``HttpDevNEnDis``. AMI, Supermicro and Lenovo: a network stack and PXE or HTTP support.
     """
-    kinds = {BootMethod.PXE: ("Pxe",), BootMethod.UEFI_HTTP: ("Http",), None: ("Pxe", "Http")}[method]
+    kinds = BIOS_KINDS[method]
     if any(f"{kind}Dev1EnDis" in bios for kind in ("Pxe", "Http")):
         return any(enabled_devices(bios, kind) for kind in kinds)
     flags = {re.sub(r"_[0-9A-F]{4}$", "", str(name)).lower(): text(bios, str(name)) or "" for name in bios}

@@ -10,7 +10,10 @@ from typing import Any, Protocol, Self
 from provision.adapters.redfish.values import mac, text
 from provision.model.bmc import Link
 from provision.model.node import MacAddress
+from provision.model.profile import BootMethod
 
+# Which of Dell's BIOS attributes speak of a method (``PxeDev1EnDis``, ``HttpDev1EnDis``).
+BIOS_KINDS = {BootMethod.PXE: ("Pxe",), BootMethod.UEFI_HTTP: ("Http",), None: ("Pxe", "Http")}
 _NETWORK = re.compile(r"pxe|http|\bnic\b|network|ipv[46]", re.IGNORECASE)
 _PATH_MAC = re.compile(r"MAC\(([0-9A-Fa-f]{12})\b")
 _ANY_MAC = re.compile(r"\b((?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}|[0-9A-Fa-f]{12})\b")
@@ -58,8 +61,12 @@ class Choice:
         sources: Sources,
         boot_order: Iterable[str],
         profile_boot_nic: str | None,
+        method: BootMethod | None = None,
     ) -> Self:
-        """Ask, in this order: the profile, the BIOS, the boot order, the only port with a link."""
+        """Ask, in this order: the profile, the BIOS, the boot order, the only port with a link.
+
+        With a ``method`` only BIOS devices and boot options of that kind count.
+        """
         complaints: tuple[str, ...] = ()
         if profile_boot_nic:
             named = _named(ports, profile_boot_nic)
@@ -67,18 +74,26 @@ class Choice:
                 return cls(named[0].name, f"the profile says boot_nic: {profile_boot_nic}")
             which = "no port" if not named else f"{len(named)} ports ({', '.join(p.name for p in named)})"
             complaints = (f"the profile says boot_nic: {profile_boot_nic}, and {which} is called so",)
-        for kind in ("Pxe", "Http"):
+        for kind in BIOS_KINDS[method]:
             for number, fqdd in enabled_devices(sources.bios or {}, kind):
                 named = _named(ports, fqdd)
                 if named:
                     return cls(named[0].name, f"BIOS: {kind}Dev{number}Interface is {fqdd}, enabled", complaints)
-        found = _by_boot_order(ports, sources.boot_options, tuple(boot_order))
+        options = tuple(option for option in sources.boot_options if _is_of(option, method))
+        found = _by_boot_order(ports, options, tuple(boot_order))
         if found is not None:
             return cls(found[0].name, found[1], complaints)
         up = [port for port in ports if port.link is Link.UP and not port.infiniband]
         if len(up) == 1:
             return cls(up[0].name, "the only Ethernet port with a link", complaints)
         return cls(None, "", complaints)
+
+
+def _is_of(option: Mapping[str, Any], method: BootMethod | None) -> bool:
+    """False for an option that is plainly of the other kind: a ``Uri()`` in its path or HTTP in its name is HTTP."""
+    shown = f"{text(option, 'DisplayName')} {text(option, 'Alias')} {text(option, 'UefiDevicePath')}".lower()
+    http = "uri(" in shown or "http" in shown
+    return not (http if method is BootMethod.PXE else "pxe" in shown and not http) or method is None
 
 
 def enabled_devices(bios: Mapping[str, Any], kind: str) -> list[tuple[int, str]]:

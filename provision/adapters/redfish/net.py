@@ -54,7 +54,7 @@ async def _boot_options(reader: Reader, service: Service) -> Listing:
 
 
 def _names_device(bios: Mapping[str, Any] | None) -> bool:
-    """True if BIOS attributes say by themselves which port boots from the network (then options add nothing)."""
+    """True if BIOS attributes say by themselves which port boots from the network (Dell's options only repeat it)."""
     return any(enabled_devices(bios or {}, kind) for kind in ("Pxe", "Http"))
 
 

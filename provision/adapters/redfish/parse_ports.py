@@ -31,6 +31,7 @@ from provision.adapters.redfish.values import (
 )
 from provision.model.bmc import Link, Neighbour, NicPort
 from provision.model.node import MacAddress
+from provision.model.profile import BootMethod
 
 _INTERNAL = re.compile(
     r"^(to[-_ ]?manager|to[-_ ]?host|usb|bmc|hostusb|idrac|ilo\b)"
@@ -88,10 +89,11 @@ def network_ports(
     boot_order: Iterable[str] = (),
     own: Iterable[MacAddress] = (),
     profile_boot_nic: str | None = None,
+    boot_method: BootMethod | None = None,
 ) -> Ports:
     """Merge everything into ports, sorted by printed place.
 
-    ``own`` are the BMC's addresses; ``profile_boot_nic`` the port that the profile wants to boot from.
+    ``own`` are the BMC's addresses; ``profile_boot_nic`` and ``boot_method`` what the profile wants.
     """
     drafts: list[Draft] = []
     internal = set(own)
@@ -106,7 +108,7 @@ def network_ports(
     kept = [draft for draft in drafts if draft.mac not in internal or draft.mac is None]
     _place(kept)
     kept.sort(key=lambda draft: (natural(draft.locator), natural(draft.name)))
-    choice = Choice.of(kept, facts, boot_order, profile_boot_nic)
+    choice = Choice.of(kept, facts, boot_order, profile_boot_nic, boot_method)
     return Ports(
         tuple(_finished(draft, choice) for draft in kept),
         choice.complaints,

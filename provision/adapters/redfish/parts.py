@@ -146,7 +146,7 @@ def label(kind: PartKind, name: str, item: Mapping[str, Any] | None = None) -> s
         slot = re.match(r"(?:Video|GPU)\.Slot\.(\d+)", name)
         return f"GPU {slot[1]}" if slot else f"GPU {last[-1]}" if last else name
     if kind is PartKind.DIMM:
-        socket = re.search(r"DIMM\.Socket\.(\w+)", name)
+        socket = re.fullmatch(r"DIMM[._ ](?:Socket\.)?(\w+)", name)
         return f"DIMM {socket[1]}" if socket else name
     if kind is PartKind.CPU:
         return f"CPU {last[-1]}" if last else name
