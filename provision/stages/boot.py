@@ -17,7 +17,7 @@ from provision.model.machine import MaasEvent, ScriptResult
 from provision.model.node import Node
 from provision.model.profile import BootMethod
 from provision.ports import Tools
-from provision.stages.lookup import count
+from provision.stages.lookup import count, script_began
 
 # BMC and MAAS clocks may differ by as much as preflight lets pass.
 CLOCKS_DIFFER = timedelta(seconds=90)
@@ -92,12 +92,13 @@ async def observe_boot(tools: Tools, operation: str, began: datetime | None, *, 
     Without the second and third sign a crash after the press would press again in the middle of an installation.
     """
     status = await tools.bmc.status()
-    reset = status.last_reset is not None and began is not None and status.last_reset >= began - CLOCKS_DIFFER
+    tolerance = CLOCKS_DIFFER * tools.site.pace
+    reset = status.last_reset is not None and began is not None and status.last_reset >= began - tolerance
     return Boot(
         status=status,
         method=tools.goal.profile.boot_method,
         asks=count(tools, f"{operation}.asks"),
-        pressed=contact or reset or bool(tools.notes.get(f"{operation}.pressed")),
+        pressed=contact or (reset and status.power is not Power.OFF) or bool(tools.notes.get(f"{operation}.pressed")),
     )
 
 
@@ -141,7 +142,7 @@ def began(events: tuple[MaasEvent, ...], word: str) -> datetime | None:
 
 def heard(results: tuple[ScriptResult, ...], events: tuple[MaasEvent, ...], run: str, since: datetime | None) -> bool:
     """True if the booted machine has reached MAAS: a script of this run began, or its log shows a boot since."""
-    if any(r.run == run and (r.started_at is not None or r.status != "pending") for r in results):
+    if any(r.run == run and script_began(r) for r in results):
         return True
     return since is not None and any(
         event.at >= since and any(sign in event.type.lower() for sign in _SIGNS_OF_LIFE) for event in events

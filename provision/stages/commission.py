@@ -29,6 +29,7 @@ from provision.stages.lookup import (
 OPERATION = "commissioning"
 # POST of a machine with eight GPUs and a full set of DIMMs may take ten minutes; MAAS itself gives up after thirty.
 CONTACT_S = 1200.0
+MAAS_GIVES_UP_S = 1800.0
 # MAAS takes the machine back to New when its own power command fails; that is worth one repetition (facts: pains, 1).
 TRIES = 2
 
@@ -212,14 +213,24 @@ async def _observe_going_on(node: Node, machine: Machine, tools: Tools, seen: Co
 async def _observe_failed(node: Node, machine: Machine, tools: Tools, seen: Commissioning) -> Commissioning:
     results, events = await tools.maas.results(machine.system_id), await tools.maas.events(machine.system_id)
     run = "testing" if machine.status is Status.FAILED_TESTING else OPERATION
-    evidence = (
+    evidence = [
         status_evidence(node, machine, tools),
         *results_evidence(node, results, tools),
         *events_evidence(node, events),
-    )
+    ]
     reason = failure_reason(run, results, events)
+    if run == OPERATION and not heard(results, events, run, began(events, OPERATION)):
+        # MAAS gave up before our own patience ended: the same silence, seen from the other side.
+        evidence.append(await _no_contact(node, await tools.bmc.status(), MAAS_GIVES_UP_S, tools))
     return Commissioning(
-        machine, seen.scripts, seen.tests, seen.sent, seen.aborted, reason=reason, evidence=evidence, gaps=seen.gaps
+        machine,
+        seen.scripts,
+        seen.tests,
+        seen.sent,
+        seen.aborted,
+        reason=reason,
+        evidence=tuple(evidence),
+        gaps=seen.gaps,
     )
 
 

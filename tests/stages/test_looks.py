@@ -67,10 +67,14 @@ def test_a_failure_is_named_by_script_status_and_last_lines() -> None:
     results = (
         ScriptResult("30-ok", "commissioning", "passed", 0),
         ScriptResult("memtester", "testing", "failed", 2),
-        ScriptResult("50-disks", "commissioning", "timed out", None, "one\ntwo\nthree\nfour\n"),
+        ScriptResult("50-disks", "commissioning", "timed out", None, "one\ntwo\nthree\nfour\n", START),
     )
     reason = failure_reason("commissioning", results, ())
     assert reason == "50-disks timed out with exit status None: two / three / four"
+    # A script that never ran is no reason: MAAS ends it as timed out when the machine was never heard.
+    never = ScriptResult("20-x", "commissioning", "timed out", None)
+    gave_up = MaasEvent(START, "ERROR", "Marking node failed", "timed out after 30 minutes")
+    assert failure_reason("commissioning", (never,), (gave_up,)) == "Marking node failed: timed out after 30 minutes"
     events = (MaasEvent(START, "INFO", "Script", "20-x failed"), MaasEvent(START, "INFO", "PXE", "x"))
     assert failure_reason("installation", results, events) == "Script: 20-x failed"
     assert failure_reason("installation", (), ()) == "MAAS names no reason"
@@ -84,6 +88,9 @@ def test_hearing_of_a_machine() -> None:
     since = boot.began((pxe, deploying, old), "deploying")
     assert since == START
     assert boot.heard((running,), (), "commissioning", None)
+    by_maas = tuple(ScriptResult("a", "commissioning", s, None) for s in ("skipped", "aborted", "timed out"))
+    assert not boot.heard(by_maas, (), "commissioning", None)
+    assert not boot.heard((ScriptResult("bmc", "commissioning", "skipped", 0, "", START),), (), "commissioning", None)
     assert not boot.heard((pending,), (old, deploying), "commissioning", since)
     assert not boot.heard((running,), (), "installation", since)
     assert boot.heard((), (pxe,), "installation", since)
