@@ -222,6 +222,7 @@ async def _observe_failed(node: Node, machine: Machine, tools: Tools, seen: Comm
     if run == OPERATION and not heard(results, events, run, began(events, OPERATION)):
         # MAAS gave up before our own patience ended: the same silence, seen from the other side.
         evidence.append(await _no_contact(node, await tools.bmc.status(), MAAS_GIVES_UP_S, tools))
+        reason = f"MAAS never heard of the machine after its network boot ({reason})"
     return Commissioning(
         machine,
         seen.scripts,

@@ -149,7 +149,7 @@ def failure_reason(run: str, results: tuple[ScriptResult, ...], events: tuple[Ma
     """Why a commissioning, testing or installation failed: script, exit status, last lines; else the loudest event."""
     for result in results:
         if result.run == run and script_failed(result) and script_began(result):
-            tail = " / ".join(line.strip() for line in result.output_tail.strip().splitlines()[-3:])
+            tail = " / ".join(line.strip()[:100] for line in result.output_tail.strip().splitlines()[-3:])
             return f"{result.name} {result.status} with exit status {result.exit_status}" + (
                 f": {tail}" if tail else ""
             )
