@@ -38,6 +38,10 @@ BOOT_S = 90
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
+class LabError(Exception):
+    """A host, its network or its root file system could not be made; the text says why."""
+
+
 def missing() -> str | None:
     """Why no host can be made here, or None."""
     if os.geteuid() != 0:
@@ -86,11 +90,11 @@ class Host:
         until = time.monotonic() + BOOT_S
         while time.monotonic() < until:
             if self.process.poll() is not None:
-                raise RuntimeError(f"{self.name} ended while booting:\n{self.console()}")
+                raise LabError(f"{self.name} ended while booting:\n{self.console()}")
             if self._speaks_ssh():
                 return
             time.sleep(0.1)
-        raise RuntimeError(f"{self.name} did not come up in {BOOT_S} s:\n{self.console()}")
+        raise LabError(f"{self.name} did not come up in {BOOT_S} s:\n{self.console()}")
 
     def _speaks_ssh(self) -> bool:
         try:
@@ -105,27 +109,25 @@ class Host:
 
 
 class Lab:
-    """Some hosts and their network. Use as a context manager."""
+    """Some hosts and their network: ``open``, ``start`` hosts, ``close`` always."""
 
     def __init__(self) -> None:
         number = os.getpid() % 254 + 1
         self.tag = f"pvt{os.getpid():x}"
         self.subnet = f"198.18.{number}"
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{self.tag}-"))
+        self.folder = Path("/nonexistent")
         self.hosts: dict[str, Host] = {}
 
-    def __enter__(self) -> Lab:
-        try:
-            self.rootfs = root_file_system()
-            _run("mount", "-t", "tmpfs", "-o", "size=4G,mode=0755", "tmpfs", str(self.folder))
-            self._make_network()
-        except BaseException:
-            self.close()
-            raise
-        return self
+    def open(self) -> None:
+        """Make the root file system, if need be, and the network.
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        Raises:
+            LabError: this machine does not allow it, or the distribution's mirror does not answer.
+        """
+        self.rootfs = root_file_system()
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{self.tag}-"))
+        _run("mount", "-t", "tmpfs", "-o", "size=4G,mode=0755", "tmpfs", str(self.folder))
+        self._make_network()
 
     def _make_network(self) -> None:
         _run("ip", "netns", "add", self.tag)
@@ -199,6 +201,8 @@ class Lab:
 
     def close(self) -> None:
         """End and unmount everything. What fails does not keep the rest from being cleaned up."""
+        if not self.folder.exists():
+            return
         for host in self.hosts.values():
             if host.process.poll() is None:
                 host.process.send_signal(signal.SIGTERM)
@@ -252,4 +256,4 @@ def _end_cgroup(path: Path) -> None:
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: status {done.returncode}: {done.stderr.strip()[-2000:]}")
+        raise LabError(f"{' '.join(command)}: status {done.returncode}: {done.stderr.strip()[-2000:]}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -46,6 +47,30 @@ async def verdicts(waves: AnsibleWaves, *names: str) -> list[WaveVerdict]:
     while any(waves.verdict(name).state in going_on for name in names):  # noqa: ASYNC110
         await asyncio.sleep(0.1)
     return [waves.verdict(name) for name in names]
+
+
+async def by_hand(folder: Path, sockets: Path, address: str) -> None:
+    """Plain ansible-playbook on one host: converge, then a dry run that would change nothing."""
+    inventory = folder / "inventory.yml"
+    inventory.write_text(
+        f"all: {{hosts: {{by-hand: {{ansible_host: {address}, ansible_user: {USER}}}}},\n"
+        f"  vars: {{verify_checks: {json.dumps(CONTAINER_CHECKS)},\n"
+        f"    ansible_ssh_private_key_file: {folder / 'id_client'},\n"
+        f"    ansible_ssh_common_args: -o StrictHostKeyChecking=no -o UserKnownHostsFile={folder / 'known'}}}}}\n"
+    )
+    env = {"PATH": f"{Path(sys.prefix) / 'bin'}:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"}
+    env |= {"ANSIBLE_PIPELINING": "1", "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=3s"}
+    env["ANSIBLE_SSH_CONTROL_PATH_DIR"] = str(sockets)
+    for options, changed in (((), None), (("--check", "--diff"), 0)):
+        run = await asyncio.create_subprocess_exec(
+            *("ansible-playbook", "-i", str(inventory), str(SITE), *options),
+            env=env,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said = (await run.communicate())[0].decode()
+        assert run.returncode == 0, said
+        assert changed is None or f"changed={changed} " in said, said
 
 
 async def test_two_hosts_converge_once_and_a_third_that_lacks_a_gpu_is_refused_with_its_reason(
@@ -107,6 +132,11 @@ async def test_two_hosts_converge_once_and_a_third_that_lacks_a_gpu_is_refused_w
         report = {check["name"]: check for check in json.loads(checked.stdout)["checks"]}
         assert (checked.status, report["gpu-count"]["ok"], report["disk-space"]["ok"]) == (1, False, True)
         assert report["systemd-units"]["ok"] is True, report["systemd-units"]
+        await by_hand(tmp_path, lab.folder, addresses[names[1]].host)
+        left = await shell.marker(node(names[1]), addresses[names[1]])
+        assert left is not None
+        assert left.playbooks == "by-hand"
+
         kept = "".join(path.read_text() for path in (tmp_path / "waves").iterdir())
         assert "gpu-12-03" in kept
         assert "hunter2" not in kept

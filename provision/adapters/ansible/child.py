@@ -14,6 +14,7 @@ import ctypes
 import json
 import os
 import queue
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -108,6 +109,7 @@ def _watch_parent(stop: threading.Event, done: threading.Event, marks: Marks) ->
     stop.set()
     reap(marks)
     if not done.wait(5):
+        shutil.rmtree(marks.folder, ignore_errors=True)
         os._exit(70)
 
 
@@ -156,6 +158,9 @@ def main(folder: str) -> int:
     reap(marks, subreaper=True)
     lines.put(None)
     writer.join(10)
+    if stop.is_set():
+        # Perhaps nobody is left who would do it, and there are secrets inside.
+        shutil.rmtree(folder, ignore_errors=True)
     done.set()
     return 0
 

@@ -11,17 +11,20 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from provision.adapters.ansible.reap import TAG
+from provision.adapters.ansible.reap import TAG, Marks, find
 from provision.adapters.ansible.variables import plain
 from provision.model.node import Address
 
 GROUP = "provision_wave"
 # A control socket's path may have 107 letters; ssh appends 17 while it makes one, Ansible's own name has 10.
 _LONGEST_BASE = 50
+_PREFIX = "provision-"
+_STALE_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,28 @@ class Job:
     vault_password_file: Path | None = None
 
 
+def _base() -> Path:
+    base = tempfile.gettempdir()
+    return Path(base if len(base) <= _LONGEST_BASE else "/tmp")  # noqa: S108 - mkdtemp makes a private folder there
+
+
 def private_folder(tag: str) -> Path:
     """An empty folder with mode 0700 and a short path, so that ssh's control sockets fit below it."""
-    base = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix=f"provision-{tag[-8:]}-", dir=base if len(base) <= _LONGEST_BASE else "/tmp"))  # noqa: S108 - mkdtemp is private
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{tag[-8:]}-", dir=_base()))
+
+
+def sweep() -> None:
+    """Delete folders of waves whose processes were all killed: secrets may lie in them."""
+    for described in _base().glob(f"{_PREFIX}*/job.json"):
+        folder = described.parent
+        try:
+            stat = folder.stat()
+            ours = stat.st_uid == os.getuid() and time.time() - stat.st_mtime > _STALE_S
+        except OSError:
+            continue
+        # Every process of a wave shows the folder: the child in its arguments, ssh in its options.
+        if ours and not find(Marks(tag="", folder=str(folder))):
+            delete(folder)
 
 
 def write(job: Job, folder: Path) -> None:

@@ -20,7 +20,10 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What makes a process one of ours. ``spare`` are process ids that are never ended (the caller's own)."""
+    """What makes a process one of ours; an empty ``tag`` is no mark.
+
+    ``spare`` are process ids that are never ended (the caller's own).
+    """
 
     tag: str
     folder: str
@@ -30,7 +33,7 @@ class Marks:
         """True if the live process ``pid`` carries one of the marks. A zombie carries none."""
         try:
             environ = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
-            if f"{TAG}={self.tag}".encode() in environ:
+            if self.tag and f"{TAG}={self.tag}".encode() in environ:
                 return True
             return self.folder.encode() in (_PROC / str(pid) / "cmdline").read_bytes()
         except OSError:

@@ -88,7 +88,7 @@ class AnsibleWaves:
         self._room = asyncio.Event()
         self._gatherer: asyncio.Task[None] | None = None
         self._waves: set[asyncio.Task[None]] = set()
-        self._bug: BaseException | None = None
+        self._bugs: dict[str, BaseException] = {}
         self._closed = False
 
     def wanted(self, node: Node) -> str:
@@ -108,8 +108,8 @@ class AnsibleWaves:
 
     def verdict(self, node: str) -> WaveVerdict:
         """Where the node stands. A defect of ours in a wave comes out here, not as a verdict on a host."""
-        if self._bug is not None:
-            raise self._bug
+        if (bug := self._bugs.get(node)) is not None:
+            raise bug
         return self._verdicts.get(node, _NOT_ASKED)
 
     async def close(self) -> None:
@@ -152,7 +152,8 @@ class AnsibleWaves:
         self._waves.discard(task)
         self._room.set()
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._bug = error
+            # Only the queue itself can end like this; whoever stands in it would stand there for ever.
+            self._bugs.update(dict.fromkeys(self._waiting, error))
 
     async def _wave(self, members: list[tuple[Node, Address]], forks: int) -> None:
         names = [node.name for node, _ in members]
@@ -163,6 +164,8 @@ class AnsibleWaves:
                 await self._run(hosts, forks)
         except (OSError, MisconfiguredError) as error:
             self._leave(names, WaveState.NOT_ATTEMPTED, f"the wave could not be started here: {error}")
+        except Exception as error:  # a defect of ours: raised where somebody asks for one of these hosts
+            self._bugs.update(dict.fromkeys(names, error))
         finally:
             self._forks_used -= forks
             self._leave(names, WaveState.NOT_ATTEMPTED, "the wave was ended before this host had a verdict")
@@ -204,6 +207,7 @@ class AnsibleWaves:
             vault_password_file=self._vault,
         )
         tally = Tally((host.name for host in hosts), secrets_in([host.variables for host in hosts]))
+        await asyncio.to_thread(jobs.sweep)
         folder = jobs.private_folder(tag)
         marks = Marks(tag=tag, folder=str(folder), spare=frozenset({os.getpid()}))
         try:

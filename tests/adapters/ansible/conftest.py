@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "ssh"))
-
 from ansible_bench import Bench
 
 

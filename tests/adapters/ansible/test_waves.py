@@ -15,8 +15,10 @@ import pytest
 from ansible_bench import Bench
 from ssh_peer import node
 
+from provision.adapters.ansible import job as jobs
 from provision.adapters.ansible import reap
 from provision.errors import MisconfiguredError
+from provision.model.node import Node
 from provision.model.secret import Secret
 from provision.ports import WaveState, WaveVerdict
 
@@ -174,7 +176,9 @@ async def test_a_process_that_dies_is_a_verdict_and_not_silence(
     assert leftovers() == []
 
 
-async def test_a_child_whose_parent_dies_ends_everything(bench: Bench, tmp_path: Path) -> None:
+async def test_a_child_whose_parent_dies_ends_everything(
+    bench: Bench, tmp_path: Path, leftovers: Callable[[], list[str]]
+) -> None:
     """The parent's end closes the child's input: nothing goes on behind the back of the next run."""
     bench.host("one")
     play = bench.playbook("Hang: sleep 300")
@@ -204,7 +208,26 @@ asyncio.run(main())
     assert len(reap.find(marks)) >= 3
     parent.kill()
     await parent.wait()
-    await until(lambda: not reap.find(marks))
+    await until(lambda: not reap.find(marks) and not leftovers())
+
+
+async def test_a_folder_that_everybody_was_killed_over_is_swept_by_the_next_wave(bench: Bench) -> None:
+    """And one that is young, or that somebody still works in, is not."""
+    old, young, used = (jobs.private_folder(f"swept{n}") for n in range(3))
+    for folder in (old, young, used):
+        (folder / "job.json").write_text("{}")
+    for folder in (old, used):
+        os.utime(folder, (time.time() - 3600,) * 2)
+    user = await asyncio.create_subprocess_exec("/bin/sh", "-c", "sleep 60; true", str(used))
+    try:
+        bench.host("one")
+        await bench.run(bench.waves(bench.playbook("Say: 'true'\nchanged_when: false")), "one")
+        assert [folder.exists() for folder in (old, young, used)] == [False, True, True]
+    finally:
+        user.kill()
+        await user.wait()
+        jobs.delete(young)
+        jobs.delete(used)
 
 
 @pytest.mark.parametrize(
@@ -278,17 +301,16 @@ async def test_a_wave_that_cannot_start_is_a_verdict(bench: Bench) -> None:
     assert "could not be started here" in verdict.why
 
 
-async def test_a_defect_of_ours_is_raised_and_not_hidden_in_a_verdict(bench: Bench) -> None:
-    bench.host("one")
-    calls = []
+async def test_a_defect_of_ours_is_raised_for_its_hosts_and_for_no_others(bench: Bench) -> None:
+    for name in ("one", "two"):
+        bench.host(name)
 
-    def told(_: object) -> dict[str, object]:
-        calls.append(1)
-        raise ZeroDivisionError("ours")
+    def told(which: Node) -> dict[str, object]:
+        return {"ratio": 1 / 0} if which.name == "one" else {}
 
-    waves = bench.waves(bench.playbook("Say: 'true'"), told)
+    waves = bench.waves(bench.playbook("Say: 'true'\nchanged_when: false"), told)
     waves.join(node("one"), bench.peers["one"].address)
-    await until(lambda: calls)
-    await asyncio.sleep(0.1)
+    await until(lambda: waves._bugs)
     with pytest.raises(ZeroDivisionError):
         waves.verdict("one")
+    assert [v.state for v in await bench.run(waves, "two")] == [WaveState.OK]
