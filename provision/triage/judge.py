@@ -58,7 +58,21 @@ def weigh(node: Node, evidence: Sequence[Evidence], rules: Sequence[Rule]) -> tu
             key = (rule.category, label(place))
             groups.setdefault(key, []).append(hit)
             places.setdefault(key, place)
+    _give_place(node, groups)
     return tuple(_finding(node, places[key], hits) for key, hits in groups.items() if _stands(hits))
+
+
+def _give_place(node: Node, groups: dict[tuple[Category, str], list[Hit]]) -> None:
+    """Hits that name no part join the one group of their rule that does: two lines of one fault are one finding."""
+    for category, place in [key for key in groups if key[1] in {label(node.name), ""}]:
+        rules = {hit.rule.id for hit in groups[category, place]}
+        named = [
+            key
+            for key, hits in groups.items()
+            if key[0] is category and key[1] != place and rules & {hit.rule.id for hit in hits}
+        ]
+        if len(named) == 1:
+            groups[named[0]].extend(groups.pop((category, place)))
 
 
 def _stands(hits: Sequence[Hit]) -> bool:

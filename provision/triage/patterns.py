@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from re import _constants, _parser  # type: ignore[attr-defined]
 from typing import Any
 
 # Lines of logs are short; a megabyte on one line is an accident or an attack, and its first part says enough.
@@ -25,9 +26,47 @@ def compile_pattern(text: str) -> re.Pattern[str]:
         pattern = re.compile(text, re.IGNORECASE)
     except re.error as error:
         raise PatternError(f"{text!r} is not a regular expression: {error}") from None
-    if re.search(r"[*+}]\??\)[*+{]", text):
+    if _runs_away(_parser.parse(text)):
         raise PatternError(f"{text!r} repeats a repeat; that may run for ever on a hostile line")
     return pattern
+
+
+_REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
+
+
+def _runs_away(parsed: Iterable[Any]) -> bool:
+    """True if an unbounded repeat holds nothing that must be there once: ``(a+)+`` and ``(a+b?)*``, not ``(/a+)*``."""
+    for operation, argument in parsed:
+        if operation in _REPEATS:
+            _, most, body = argument
+            if most is _constants.MAXREPEAT and _elastic(body):
+                return True
+            if _runs_away(body):
+                return True
+        elif (operation is _constants.SUBPATTERN and _runs_away(argument[-1])) or (
+            operation is _constants.BRANCH and any(_runs_away(one) for one in argument[1])
+        ):
+            return True
+    return False
+
+
+def _elastic(parsed: Iterable[Any]) -> bool:
+    """True if the body holds a repeat and no part of fixed length."""
+    found = False
+    for operation, argument in parsed:
+        if operation in _REPEATS:
+            found = found or argument[1] is _constants.MAXREPEAT or _elastic(argument[2])
+        elif operation is _constants.SUBPATTERN:
+            if not _elastic(argument[-1]):
+                return False
+            found = True
+        elif operation is _constants.BRANCH:
+            if not any(_elastic(one) for one in argument[1]):
+                return False
+            found = True
+        else:
+            return False
+    return found
 
 
 _FIELD = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")

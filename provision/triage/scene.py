@@ -17,7 +17,10 @@ from provision.triage.rules import Match, Rule
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A rule and the evidence that made it fire. ``words`` fill the rule's templates."""
+    """A rule and the evidence that made it fire.
+
+    ``words`` fill the rule's templates; a group named ``locator2`` or ``locator3`` is another spelling of ``locator``.
+    """
 
     rule: Rule
     evidence: Evidence
@@ -49,8 +52,18 @@ class Scene:
             words = matches(rule.match, item)
             if words is None or self._denied(rule, item):
                 continue
-            found.append(Hit(rule, item, self._words(item, words)))
-        return found if len(found) >= rule.times else []
+            found.append(Hit(rule, item, self._words(item, {**self._said_by_needs(rule), **words})))
+        places = {(hit.evidence.part.kind, hit.words["locator"]) for hit in found}
+        return found if len(found) >= rule.times and len(places) >= rule.spread else []
+
+    def _said_by_needs(self, rule: Rule) -> dict[str, str]:
+        """What the texts of ``needs`` captured: a plan's line may name the port that the log line does not."""
+        said: dict[str, str] = {}
+        for need in rule.needs:
+            if need.text is not None and need.text.groupindex:
+                for item in self._all(need):
+                    said |= {k: v for k, v in (matches(need, item) or {}).items() if k not in said}
+        return said
 
     def _denied(self, rule: Rule, item: Evidence) -> bool:
         return (
@@ -74,7 +87,7 @@ class Scene:
             "feed": feed_of(self.node, item.part.locator),
             "text": item.text[:200],
             "code": item.code,
-            **{key: value for key, value in captured.items() if value is not None},
+            **{key.rstrip("23"): value for key, value in captured.items() if value is not None},
         }
 
 

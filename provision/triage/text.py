@@ -6,8 +6,8 @@ Lines that begin with ``# `` are facts from other collectors, not log text: they
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 
 from provision.model.evidence import Evidence, Part, PartKind, Reading, Value
 from provision.triage.patterns import MAX_LINE
@@ -41,6 +41,7 @@ _INLINE: tuple[tuple[PartKind, re.Pattern[str]], ...] = (
     (PartKind.DIMM, re.compile(r"\b(?P<name>(?:CPU_SrcID#\S+DIMM#\d+)|(?:P\d-)?DIMM[_ ]?[A-Z]\d{1,2}|P\d-DIMM\w+)")),
     (PartKind.PSU, re.compile(r"(?P<name>PSU\.Slot\.\d+)")),
     (PartKind.PSU, re.compile(r"(?i)\b(?:power supply|psu|ps) ?#?(?P<number>\d)\b")),
+    (PartKind.PCIE, re.compile(r"(?P<name>\bslot \d+)\b", re.IGNORECASE)),
     (PartKind.FAN, re.compile(r"(?P<name>\bFan ?\d+[AB]?\b)")),
     (PartKind.PCIE, re.compile(r"\b(?P<name>[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\b")),
 )
@@ -55,9 +56,10 @@ def read(text: str, kind: str, node: str, now: datetime) -> tuple[Evidence, ...]
     """Every line of ``text`` as evidence with source ``text/<kind>``.
 
     The part is what the line names, else what the heading above it names, else the node. ``values``: ``under`` (the
-    heading's name), ``line`` (its number from 1). Undated: all lines are seen at ``now``.
+    heading's name), ``line`` (its number from 1), and what ``decode`` reads.
     """
-    return tuple(_lines(text, kind, node, now))
+    lines = tuple(_lines(text, kind, node, now))
+    return (*lines, *_against_plan(lines, node, now))
 
 
 def _lines(text: str, kind: str, node: str, now: datetime) -> Iterator[Evidence]:
@@ -76,7 +78,10 @@ def _lines(text: str, kind: str, node: str, now: datetime) -> Iterator[Evidence]
             values["under"] = heading.name
         part = _inline(line) or heading or whole
         code = found[1] if (found := _CODE.search(line)) else None
-        yield Evidence(node, part, Reading.EVENT, f"text/{kind}", now, line, code, values=values)
+        values |= decode(line)
+        # Undated lines keep their order, so that a later "restored" ends an earlier "lost" and not the other way.
+        at = now + timedelta(microseconds=number)
+        yield Evidence(node, part, Reading.EVENT, f"text/{kind}", at, line, code, values=values)
 
 
 def _heading(line: str) -> Part | None:
@@ -94,3 +99,54 @@ def _inline(line: str) -> Part | None:
             name = found.groupdict().get("name") or f"PSU {found['number']}"
             return Part(kind, name, name)
     return None
+
+
+_LIMITED = re.compile(
+    r"limited by (?P<speed>[\d.]+) GT/s PCIe x(?P<width>\d+) link.{0,80}"
+    r"capable of [\d.]+ Gb/s with (?P<top>[\d.]+) GT/s PCIe x(?P<most>\d+)"
+)
+_LINK_STATE = re.compile(
+    r"LnkSta:\s*Speed [\d.]+GT/s(?P<slow> \(downgraded\))?[^,]*, Width x(?P<width>\d+)(?P<thin> \(downgraded\))?"
+)
+_NVLINK_BITS = re.compile(r"NVLink: \w+ error detected on link \d+ ?\((?P<bits>0x[0-9a-fA-F]+)")
+# Meaning of Xid 74's first register, by bit (facts: triage 2.1).
+_BITS = {"seat": (8, 9, 12, 16, 17, 24, 28), "signal": (21, 22), "ecc": (4, 5), "peer": (1, 20), "ignore": (0, 23, 30)}
+
+
+def decode(line: str) -> dict[str, Value]:
+    """Figures that a regular expression of a rule cannot compare.
+
+    ``narrow``/``slow`` of a PCIe link against its own capability; ``width`` in lanes; ``nvlink`` for Xid 74:
+    ``seat``, ``signal``, ``ecc``, ``peer`` or ``ignore``, the gravest of its bits.
+    """
+    if found := _LIMITED.search(line):
+        width, most = int(found["width"]), int(found["most"])
+        return {"width": width, "narrow": width < most, "slow": float(found["speed"]) < float(found["top"])}
+    if found := _LINK_STATE.search(line):
+        return {"width": int(found["width"]), "narrow": bool(found["thin"]), "slow": bool(found["slow"])}
+    if found := _NVLINK_BITS.search(line):
+        bits = int(found["bits"][:18], 16)
+        for meaning, places in _BITS.items():
+            if any(bits >> place & 1 for place in places):
+                return {"nvlink": meaning}
+    return {}
+
+
+_PLANNED = re.compile(r"(?P<port>[\w.-]+) -> (?P<far>[\w.-]+(?: port)? [\w/.-]+)")
+
+
+def _against_plan(lines: Sequence[Evidence], node: str, now: datetime) -> Iterator[Evidence]:
+    """A FAILED cable (source ``text/cabling``) for ports that a ``plan:`` and a ``lldp:`` line connect differently."""
+    told: dict[str, dict[str, str]] = {"plan": {}, "lldp": {}}
+    for item in lines:
+        head = item.text.partition(":")[0].strip().lower()
+        if head in told:
+            told[head] |= {m["port"]: m["far"] for m in _PLANNED.finditer(item.text)}
+    plan, heard = told["plan"], told["lldp"]
+    wrong = [port for port, far in heard.items() if port in plan and plan[port] != far]
+    if not wrong:
+        return
+    crossed = len(wrong) == 2 and heard[wrong[0]] == plan[wrong[1]] and heard[wrong[1]] == plan[wrong[0]]
+    for place in ["<->".join(wrong)] if crossed else wrong:
+        said = "; ".join(f"{port} sits in {heard[port]} and belongs in {plan[port]}" for port in wrong)
+        yield Evidence(node, Part(PartKind.CABLE, place, place), Reading.FAILED, "text/cabling", now, said)

@@ -1,0 +1,81 @@
+"""Judging pasted evidence without a machine: a log, the output of a command, a support bundle's file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from provision.model.evidence import Evidence, PartKind, Reading
+from provision.model.finding import Action, Category, Dispatch, Finding
+from provision.model.node import Node
+from provision.triage.causes import first_causes
+from provision.triage.facts import CLEARS, live
+from provision.triage.judge import weigh
+from provision.triage.patterns import compile_pattern
+from provision.triage.rules import Role, Rule, packaged_rules
+from provision.triage.text import read
+
+# The remote step was done and did not help: the next step is a visit.
+_TRIED = compile_pattern(
+    r"\b(?:persist\w*|still|again|unchanged|same|no change|came back|returned)\b.{0,80}"
+    r"\b(?:after|since|following|despite)\b.{0,40}\b(?:ac|power|outlet|reboots?|resets?|restarts?|cycles?)\b"
+    r"|\b(?:second|third|fourth|2nd|3rd) (?:time|occurrence|reset|reboot)\b.{0,60}\b(?:same|again|failed|fails)\b"
+)
+KINDS = (
+    *("dmesg", "nvidia-smi", "sel", "lclog", "redfish", "console", "pxe", "maas", "ufm", "lspci", "smart", "zpool"),
+    *("ibstat", "iblinkinfo", "lldp", "netdev", "sensors", "cloud-init", "healthcheck", "log"),
+)
+
+
+def pasted(text: str, kind: str, node: str, now: datetime) -> tuple[Evidence, ...]:
+    """Text as evidence that still stands, with the lines that ended others kept apart as ``text/cleared``."""
+    lines = read(text, kind, node, now)
+    ended = tuple(
+        replace(e, source="text/cleared", reading=Reading.FACT) for e in lines if e.code in CLEARS or e.cleared
+    )
+    return (*live(lines), *ended)
+
+
+def judge_text(
+    text: str, kind: str, node: Node, now: datetime, rules: Sequence[Rule] | None = None
+) -> tuple[Finding, ...]:
+    """What pasted text says, first cause first, harmless signs too; one UNKNOWN finding if no rule speaks of it."""
+    known = packaged_rules() if rules is None else rules
+    evidence = pasted(text, kind, node.name, now)
+    by_id = {rule.id: rule for rule in known}
+    found = first_causes(weigh(node, evidence, known), by_id, node.power_feeds)
+    if not found:
+        return (_unknown(node, evidence),) if evidence else ()
+    tried = any(_TRIED.search(item.text) for item in evidence if item.source == "text/context")
+    return tuple(sorted((_next_step(f) if tried else f for f in found), key=lambda f: _place(f, by_id)))
+
+
+def _place(finding: Finding, rules: dict[str, Rule]) -> tuple[bool, bool, bool]:
+    """Causes before consequences before noise; a named part before the whole node."""
+    role = rules[finding.rule].role if finding.rule in rules else Role.ROOT
+    return (role is Role.NOISE, role is Role.CASCADE, False)
+
+
+def _next_step(finding: Finding) -> Finding:
+    if finding.dispatch is not Dispatch.AFTER_REPEAT or finding.escalate is None or not finding.hardware:
+        return finding
+    why = f"{finding.why}; the remote step was tried and did not help"
+    return replace(finding, action=finding.escalate, dispatch=Dispatch.NOW, why=why)
+
+
+def _unknown(node: Node, evidence: Sequence[Evidence]) -> Finding:
+    first = evidence[0]
+    return Finding(
+        rule="UNKNOWN",
+        node=node.name,
+        category=Category.UNKNOWN,
+        component=PartKind.NODE.value,
+        part=first.part,
+        action=Action.COLLECT_MORE,
+        dispatch=Dispatch.NEVER,
+        ask=f"No rule explains this; an operator must read it: {first.text[:200]}",
+        why="no rule speaks of any line",
+        confidence=0.1,
+        evidence=tuple(evidence[:20]),
+    )
