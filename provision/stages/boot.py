@@ -84,16 +84,20 @@ def forget(tools: Tools, operation: str) -> None:
     """A new operation begins: what was asked and pressed for the last one does not count."""
     for key in ("asks", "pressed", "silent", "contact"):
         tools.notes.pop(f"{operation}.{key}", None)
+    tools.notes[f"{operation}.ours"] = True
 
 
 async def observe_boot(tools: Tools, operation: str, began: datetime | None, *, contact: bool) -> Boot:
     """Read power and override. The button counts as pressed if this run pressed it, the BMC reset since, or MAAS heard.
 
-    Without the second and third sign a crash after the press would press again in the middle of an installation.
+    Without the second and third sign a crash after the press would press again in the middle of an installation. An
+    operation that this run began is told by this run's own press alone: the reset of the operation before it may lie
+    within what the clocks differ.
     """
     status = await tools.bmc.status()
     tolerance = CLOCKS_DIFFER * tools.site.pace
     reset = status.last_reset is not None and began is not None and status.last_reset >= began - tolerance
+    reset = reset and not tools.notes.get(f"{operation}.ours")
     return Boot(
         status=status,
         method=tools.goal.profile.boot_method,

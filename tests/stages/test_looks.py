@@ -8,17 +8,18 @@ from datetime import timedelta
 import pytest
 
 from provision.errors import GarbledError
-from provision.model.bmc import BmcIdentity, Harvest, Link, NicPort
+from provision.model.bmc import BmcIdentity, Harvest, Link, NicPort, Power
 from provision.model.decision import Seen
 from provision.model.evidence import PartKind, Reading
 from provision.model.machine import MaasEvent, Machine, ScriptResult, Status
 from provision.model.node import Address, MacAddress, Node
-from provision.model.profile import DiskRule, Image, Profile
+from provision.model.profile import DiskRule, Goal, Image, Profile
+from provision.model.site import PowerBy
 from provision.stages import BRING_UP, boot
 from provision.stages.accept import parse_checks
 from provision.stages.discover import Discovered
 from provision.stages.lookup import address_of, boot_port, failure_reason, macs_of, narrow
-from tests.fakes import START
+from tests.fakes import START, World, tools_for
 
 NODE = Node("gpu-1", "h100", "10.1.0.1", "rack-12")
 PROFILE = Profile("h100", Image("jammy"), DiskRule())
@@ -95,6 +96,21 @@ def test_hearing_of_a_machine() -> None:
     assert not boot.heard((running,), (), "installation", since)
     assert boot.heard((), (pxe,), "installation", since)
     assert not boot.heard((), (pxe,), "installation", None)
+
+
+@pytest.mark.parametrize(("begun_by_us", "pressed"), [(False, True), (True, False)])
+async def test_the_reset_of_the_operation_before_is_not_ours(begun_by_us: bool, pressed: bool) -> None:
+    """Within what the clocks may differ only a run that did not begin the operation goes by the last reset."""
+    world = World([NODE], power_by=PowerBy.PROVISION)
+    tools = tools_for(world)(NODE, Goal(PROFILE, 1))
+    metal = world.metal[NODE.name]
+    metal.power, metal.last_reset = Power.ON, START - timedelta(seconds=60)
+    if begun_by_us:
+        boot.forget(tools, "deployment")
+    seen = await boot.observe_boot(tools, "deployment", START, contact=False)
+    assert seen.pressed is pressed
+    tools.notes["deployment.pressed"] = True
+    assert (await boot.observe_boot(tools, "deployment", START, contact=False)).pressed
 
 
 CHECK = {"name": "ecc", "ok": False, "why": "GPU 3", "part": {"kind": "gpu", "name": "3", "locator": "GPU 3"}}
