@@ -15,10 +15,12 @@ ETHERNET_SLOT = 35
 INFINIBAND_SLOTS = {31: 1, 32: 1, 33: 2, 34: 2, 37: 3, 38: 3, 39: 4, 40: 4}
 
 
-def build_machine(rack_number: int, number: int, *, seed: int = 1, units: int = 6) -> SimMachine:
+def build_machine(
+    rack_number: int, number: int, *, seed: int = 1, units: int = 6, family: str = "idrac9"
+) -> SimMachine:
     """``gpu-12-03`` of rack-12: eight GPUs, two Ethernet and eight InfiniBand ports, eight data drives, six PSUs.
 
-    ``units`` is its height, for its place in the rack.
+    ``units`` is its height, for its place in the rack; ``family`` the maker of its BMC, a row of ``families``.
     """
     name = f"gpu-{rack_number:02d}-{number:02d}"
     draw = random.Random(f"{seed}/{name}")
@@ -44,7 +46,7 @@ def build_machine(rack_number: int, number: int, *, seed: int = 1, units: int = 
     )
     uuid = str(UUID(bytes=hashlib.sha256(f"{seed}/{name}".encode()).digest()[:16], version=4))
     unit = 1 + (number - 1) * units
-    return SimMachine(name, parts, rack=f"rack-{rack_number}", unit=unit, service_tag=tag, uuid=uuid)
+    return SimMachine(name, parts, rack=f"rack-{rack_number}", unit=unit, service_tag=tag, uuid=uuid, maker=family)
 
 
 def _feed(rack_number: int, number: int, psu: int) -> str:

@@ -22,13 +22,18 @@ def write_inventory(folder: Path, machines: Iterable[SimMachine], settings: dict
     group_vars = folder / "group_vars" / "all"
     group_vars.mkdir(parents=True, exist_ok=True)
     racks: dict[str, dict[str, Any]] = {}
+    profiles = {PROFILE: profile()}
     for machine in machines:
         rack = racks.setdefault(
             machine.rack, {"vars": {"rack": machine.rack, "site": machine.site, "room": machine.room}, "hosts": {}}
         )
         rack["hosts"][machine.name] = host_vars(machine)
+        if machine.family.name != "idrac9":
+            own = f"{PROFILE}-{machine.family.name}"
+            profiles[own] = profile(machine)
+            rack["hosts"][machine.name]["profile"] = own
     _write(folder / "hosts.yml", {"all": {"vars": {"profile": PROFILE}, "children": racks}})
-    _write(group_vars / "profiles.yml", {"profiles": {PROFILE: profile()}})
+    _write(group_vars / "profiles.yml", {"profiles": profiles})
     _write(group_vars / "provision.yml", {"provision": settings})
 
 
@@ -41,15 +46,23 @@ def host_vars(machine: SimMachine) -> dict[str, Any]:
         "rack_unit": machine.unit,
         "power_feeds": [psu.feed for psu in machine.psus],
         "cabling": [
-            {"nic": nic.name, "switch": nic.planned_switch, "port": nic.planned_port, "label": nic.cable_label}
-            for nic in machine.nics
+            {
+                "nic": machine.family.port_name(nic, number),
+                "switch": nic.planned_switch,
+                "port": nic.planned_port,
+                "label": nic.cable_label,
+            }
+            for number, nic in enumerate(machine.nics, start=1)
         ],
         **({"ansible_host": machine.ssh_address, "ansible_port": machine.ssh_port} if machine.ssh_port else {}),
     }
 
 
-def profile() -> dict[str, Any]:
-    """What ``build`` makes, as a profile says it."""
+def profile(machine: SimMachine | None = None) -> dict[str, Any]:
+    """What ``build`` makes, as a profile says it; for a machine, with the boot port as its BMC's maker calls it."""
+    boot = "NIC.Slot.35-1-1"
+    if machine is not None:
+        boot = next(machine.family.port_name(nic, n) for n, nic in enumerate(machine.nics, start=1) if nic.boot)
     return {
         "gpus": {"count": 8, "model": "H100", "pcie_width": 16, "pcie_gen": 5},
         "nics": {"count": 10, "pcie_width": 16},
@@ -58,7 +71,7 @@ def profile() -> dict[str, Any]:
         "dimms": {"count": 32},
         "boot_disk": {"model": "BOSS", "max_size": "500GB"},
         "boot_method": "uefi-http",
-        "boot_nic": "NIC.Slot.35-1-1",
+        "boot_nic": boot,
         "image": {"series": "jammy", "kernel": "ga-22.04", "layout": "flat"},
     }
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from provision.sim import faults as table
+from provision.sim.families import RESETS, Family, family
 from provision.sim.parts import (
     BootOverride,
     Fault,
@@ -39,16 +40,7 @@ NETWORK_SECONDS = 10.0  # DHCP and the first file
 NO_ANSWER_SECONDS = 60.0  # what firmware waits for a DHCP offer before it goes on to the next boot option
 DISK_BOOT_SECONDS = 40.0
 SHUTDOWN_SECONDS = 20.0
-RESET_TYPES = (
-    "On",
-    "ForceOff",
-    "ForceRestart",
-    "GracefulRestart",
-    "GracefulShutdown",
-    "PushPowerButton",
-    "Nmi",
-    "PowerCycle",
-)
+RESET_TYPES = RESETS
 
 
 class PressRefusedError(Exception):
@@ -100,14 +92,17 @@ class SimMachine:
     ``host`` is the operating system that runs at the moment, ``installed`` the one on the disk.
     """
 
-    def __init__(self, name: str, parts: Parts, *, rack: str, unit: int, service_tag: str, uuid: str) -> None:
+    def __init__(
+        self, name: str, parts: Parts, *, rack: str, unit: int, service_tag: str, uuid: str, maker: str = "idrac9"
+    ) -> None:
         self.name = name
         self.rack = rack
         self.unit = unit
         self.service_tag = service_tag
         self.asset_tag = f"A-{service_tag}"
         self.uuid = uuid
-        self.model = "PowerEdge XE9680"
+        self.family: Family = family(maker)
+        self.model = self.family.model
         self.site = "sim"
         self.room = "hall-1"
         self.bmc_address = ""
@@ -258,6 +253,8 @@ class SimMachine:
         if reset_type == "On":
             if self.powered:
                 raise PressRefusedError("PSU501", "The server is already powered on.")
+            self.power_on()
+        elif reset_type == "ForceOn":
             self.power_on()
         elif reset_type in {"ForceOff", "GracefulShutdown"}:
             if not self.powered:

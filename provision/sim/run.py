@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,11 +50,13 @@ class Fleet:
         await self._server.stop_asked.wait()
 
 
-def build_machines(nodes: int, racks: int | None, seed: int) -> list[SimMachine]:
+def build_machines(nodes: int, racks: int | None, seed: int, families: Sequence[str] = ("idrac9",)) -> list[SimMachine]:
     """``nodes`` machines over ``racks`` racks (as many as they need, if not given), named ``gpu-12-01`` onwards.
 
+    ``families`` are makers of BMCs, dealt out in turn.
+
     Raises:
-        SimError: no nodes, or more than the racks hold.
+        SimError: no nodes, more than the racks hold, or an unknown family.
     """
     if nodes < 1 or (racks is not None and racks < 1):
         raise SimError("a fleet has at least one node and one rack")
@@ -64,7 +66,13 @@ def build_machines(nodes: int, racks: int | None, seed: int) -> list[SimMachine]
         raise SimError(f"{nodes} nodes do not fit into {racks} racks: a rack holds {_HIGHEST_UNIT}; give more racks")
     units = max(1, min(6, _HIGHEST_UNIT // per_rack))
     return [
-        build_machine(FIRST_RACK + index // per_rack, index % per_rack + 1, seed=seed, units=units)
+        build_machine(
+            FIRST_RACK + index // per_rack,
+            index % per_rack + 1,
+            seed=seed,
+            units=units,
+            family=families[index % len(families)],
+        )
         for index in range(nodes)
     ]
 
@@ -82,12 +90,14 @@ async def start_fleet(
     pace: float | None = None,
     settings: dict[str, Any] | None = None,
     with_maas: bool = True,
+    family: str | Sequence[str] = "idrac9",
 ) -> AsyncIterator[Fleet]:
     """Run a fleet for as long as the context lasts.
 
     ``faults`` are (node, ``kind[:arg]``) that strike before anybody looks. ``settings`` are laid over the group var
     ``provision``. Certificates, keys and passwords in ``directory`` are kept from one run to the next, because
     clients pin them. ``with_maas`` False leaves out MAAS and hosts: BMCs alone.
+    ``family`` is the maker of every BMC, or several that are dealt out in turn.
 
     Raises:
         SimError: a simulation runs in this folder already, a fault is unknown, or an address cannot be had.
@@ -95,7 +105,9 @@ async def start_fleet(
     directory = _ours(directory)
     # aiohttp tells of every request that a client cut off; here that is everyday life.
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
-    world = World(SimClock(speed), build_machines(nodes, racks, seed), seed)
+    world = World(
+        SimClock(speed), build_machines(nodes, racks, seed, (family,) if isinstance(family, str) else family), seed
+    )
     world.bmc_password = _kept_secret(directory / "secrets" / "bmc-password", lambda: secrets.token_urlsafe(12))
     key = _kept_secret(directory / "secrets" / "maas-key", _maas_key)
     world.authorized_keys = (_ssh_key(directory / "secrets" / "ssh-key"),)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from provision.sim.bmc.shapes import (
-    BMC_VERSION,
     CHASSIS,
     LOGS,
     MANAGER,
@@ -123,7 +122,7 @@ def _manager(machine: SimMachine) -> Resource:
         },
         DateTime=stamp(machine.bmc_now()),
         DateTimeLocalOffset="-05:00",
-        FirmwareVersion=BMC_VERSION,
+        FirmwareVersion=machine.family.bmc_version,
         Links={
             **links("ManagerForServers", [SYSTEM]),
             **links("ManagerForChassis", [CHASSIS]),
@@ -137,7 +136,7 @@ def _manager(machine: SimMachine) -> Resource:
         },
         LogServices=link(LOGS),
         ManagerType="BMC",
-        Model="16G Monolithic",
+        Model=machine.family.generation,
         PowerState="On",
         Status=status(),
         UUID=machine.uuid,

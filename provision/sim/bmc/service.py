@@ -14,10 +14,10 @@ from aiohttp import web
 from provision.sim.bmc.answers import AnswerError, answer, raw
 from provision.sim.bmc.manager import JOBS
 from provision.sim.bmc.sessions import SESSIONS, Doorkeeper
-from provision.sim.bmc.shapes import ROOT, SYSTEM, Resource
+from provision.sim.bmc.shapes import ROOT, Resource
 from provision.sim.bmc.sickness import SICKNESS, Proceed
 from provision.sim.bmc.tree import Tree, page, selected
-from provision.sim.bmc.writes import MANAGER_RESET, name_of, write
+from provision.sim.bmc.writes import manager_reset_path, name_of, write
 from provision.sim.machine import SimMachine
 from provision.sim.parts import Fault
 
@@ -50,7 +50,7 @@ class Service:
         try:
             return await proceed()
         except AnswerError as error:
-            return error.response()
+            return error.response(self.machine.family)
 
     async def well(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request as a healthy BMC does. Raises AnswerError."""
@@ -76,14 +76,14 @@ class Service:
             self._bytes.clear()
         key = path if plain else f"{path}?{'&'.join(f'{k}={v}' for k, v in query.items())}"
         if (kept := self._bytes.get(key)) is not None:
-            return raw(kept, headers=_etag(path, kept))
+            return raw(kept, headers=self._etag(path, kept), family=self.machine.family)
         found = self._find(path)
         if not plain:
             found = self._queried(found, query)
         data = json.dumps(found).encode()
         if self._tree.is_fixed(path) and "$skip" not in query:
             self._bytes[key] = data
-        return raw(data, headers=_etag(path, data))
+        return raw(data, headers=self._etag(path, data), family=self.machine.family)
 
     def _find(self, path: str) -> Resource:
         if path == "/redfish":
@@ -104,7 +104,9 @@ class Service:
             found = page(whole, _count(query, "$skip") or 0, _count(query, "$top"))
         if (expand := query.get("$expand")) is not None:
             form = _EXPAND.fullmatch(expand)
-            if form is None or int(form[2] or 1) != 1:
+            everything, without_links, deepest = self.machine.family.expand
+            offered = without_links if expand.startswith(".") else everything
+            if form is None or not offered or not 1 <= int(form[2] or 1) <= deepest:
                 text = f"The value {expand} of the query parameter $expand is not valid."
                 raise AnswerError(400, "SYS407", text, expand, "$expand")
             found = self._tree.expanded(found)
@@ -120,21 +122,34 @@ class Service:
 
     async def _write(self, request: web.BaseRequest, path: str) -> web.Response:
         body = await _body(request)
-        self.machine.writes[name_of(request.method, path, body)] += 1
+        self.machine.writes[name_of(self.machine, request.method, path, body)] += 1
         if "/Actions/" not in path and path != JOBS and self._tree.get(path) is None:
             raise _missing(path)
         self._check_etag(request, path)
         status, told = await write(self.machine, request.method, path, body)
-        if path == MANAGER_RESET:
+        if path == manager_reset_path(self.machine):
             self.door.forget()
         headers = {"Location": told["@odata.id"]} if status == 202 and told else {}
         return answer(told, status=status, headers=headers)
 
+    def _etag(self, path: str, data: bytes) -> dict[str, str]:
+        row = self.machine.family
+        # Dell's System has no ETag; most other resources have one.
+        if row.tags == "none" and path == row.system:
+            return {}
+        return {"ETag": f'{"W/" if row.tags == "weak" else ""}"{hashlib.sha256(data).hexdigest()[:12]}"'}
+
     def _check_etag(self, request: web.BaseRequest, path: str) -> None:
+        row = self.machine.family
         wanted = request.headers.get("If-Match")
-        if wanted in {None, "*"} or path == SYSTEM or "/Actions/" in path:
+        if "/Actions/" in path or (row.tags == "none" and path == row.system):
             return
-        if wanted not in _etag(path, json.dumps(self._tree.get(path)).encode()).values():
+        if wanted is None and row.if_match and request.method == "PATCH":
+            code = "Ami.1.0.PreconditionHeaderMissing" if row.oem == "Ami" else "Base.1.12.PreconditionRequired"
+            raise AnswerError(428, code, "An If-Match header is required.", severity="Critical")
+        if wanted in {None, "*"}:
+            return
+        if wanted not in self._etag(path, json.dumps(self._tree.get(path)).encode()).values():
             raise AnswerError(412, "Base.1.12.PreconditionFailed", "The ETag is not that of the resource.")
 
 
@@ -150,11 +165,6 @@ def _wrap(machine: SimMachine, fault: Fault, request: web.BaseRequest, proceed: 
         return await SICKNESS[fault.kind](machine, fault, request, proceed)
 
     return sick
-
-
-def _etag(path: str, data: bytes) -> dict[str, str]:
-    # Dell's System has no ETag; most other resources have one.
-    return {} if path == SYSTEM else {"ETag": f'"{hashlib.sha256(data).hexdigest()[:12]}"'}
 
 
 def _missing(path: str) -> AnswerError:

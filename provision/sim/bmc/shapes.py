@@ -16,7 +16,6 @@ MANAGER = f"{ROOT}/Managers/iDRAC.Embedded.1"
 LOGS = f"{MANAGER}/LogServices"
 SWITCHES = f"{SYSTEM}/NetworkPorts/Oem/Dell/DellSwitchConnections"
 BIOS_VERSION = "2.2.3"
-BMC_VERSION = "7.10.30.00"
 # iDRACs leave the factory in US Central time, so their stamps carry an offset.
 BMC_ZONE = timezone(timedelta(hours=-5))
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 from aiohttp import web
 
 from provision.sim.bmc.answers import AnswerError
-from provision.sim.bmc.shapes import SYSTEM
 from provision.sim.machine import SimMachine
 from provision.sim.parts import Fault
 
@@ -44,7 +43,10 @@ async def _stores_nothing(
     """A PATCH of the boot override is judged and answered as usual, and forgotten."""
     before = replace(machine.boot_override)
     reply = await proceed()
-    if request.method == "PATCH" and request.path.rstrip("/") == SYSTEM:
+    if request.method == "PATCH" and request.path.rstrip("/") in {
+        machine.family.system,
+        machine.family.settings,
+    }:
         machine.boot_override = before
     return reply
 

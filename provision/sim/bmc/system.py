@@ -21,7 +21,7 @@ from provision.sim.bmc.shapes import (
     status,
 )
 from provision.sim.faults import FAULTS
-from provision.sim.machine import RESET_TYPES, SimMachine
+from provision.sim.machine import SimMachine
 from provision.sim.parts import SimDimm, SimGpu
 
 BOOT_TARGETS = ("None", "Pxe", "Floppy", "Cd", "Hdd", "BiosSetup", "Utilities", "UefiTarget", "SDCard", "UefiHttp")
@@ -39,7 +39,7 @@ def health(machine: SimMachine) -> str:
 def changing(machine: SimMachine) -> Iterator[tuple[str, Build]]:
     """Resources that change from one request to the next."""
     yield SYSTEM, partial(_system, machine)
-    yield f"{SYSTEM}/Settings", _settings
+    yield f"{SYSTEM}/Settings", partial(_settings, machine)
     yield f"{SYSTEM}/Bios", partial(_bios, machine)
     yield f"{SYSTEM}/Bios/Settings", partial(_bios_settings, machine)
 
@@ -64,7 +64,6 @@ def fixed(machine: SimMachine) -> Iterator[tuple[str, Build]]:
 
 
 def _system(machine: SimMachine) -> Resource:
-    override = machine.boot_override
     return resource(
         SYSTEM,
         "ComputerSystem",
@@ -73,7 +72,7 @@ def _system(machine: SimMachine) -> Resource:
         Actions={
             "#ComputerSystem.Reset": {
                 "target": f"{SYSTEM}/Actions/ComputerSystem.Reset",
-                "ResetType@Redfish.AllowableValues": list(RESET_TYPES),
+                "ResetType@Redfish.AllowableValues": list(machine.family.resets),
             }
         },
         AssetTag=machine.asset_tag,
@@ -84,10 +83,7 @@ def _system(machine: SimMachine) -> Resource:
             "BootOptions": link(f"{SYSTEM}/BootOptions"),
             "BootOrder": ["Boot0000", "Boot0001", "Boot0002"],
             "BootOrder@odata.count": 3,
-            "BootSourceOverrideEnabled": override.enabled,
-            "BootSourceOverrideMode": override.mode,
-            "BootSourceOverrideTarget": override.target,
-            "BootSourceOverrideTarget@Redfish.AllowableValues": list(BOOT_TARGETS),
+            **({} if machine.family.override_in_settings else _override(machine)),
             "UefiTargetBootSourceOverride": None,
             "StopBootOnFault": "Never",
         },
@@ -113,7 +109,7 @@ def _system(machine: SimMachine) -> Resource:
                     "Id": "System.Embedded.1",
                     "LastSystemInventoryTime": stamp(machine.last_reset or machine.bmc_now()),
                     "MaxDIMMSlots": 32,
-                    "SystemGeneration": "16G Monolithic",
+                    "SystemGeneration": machine.family.generation,
                     "SystemHealthRollupStatus": {"OK": "OK", "Warning": "Degraded", "Critical": "Error"}[
                         health(machine)
                     ],
@@ -140,9 +136,22 @@ def _system(machine: SimMachine) -> Resource:
     )
 
 
-def _settings() -> Resource:
-    # On an iDRAC9 only the boot order is staged here; the override lives on the System itself.
-    boot = {"BootOrder": ["Boot0000", "Boot0001", "Boot0002"], "BootOrder@odata.count": 3}
+def _override(machine: SimMachine) -> Resource:
+    override = machine.boot_override
+    return {
+        "BootSourceOverrideEnabled": override.enabled,
+        "BootSourceOverrideMode": override.mode,
+        "BootSourceOverrideTarget": override.target,
+        "BootSourceOverrideTarget@Redfish.AllowableValues": list(BOOT_TARGETS),
+    }
+
+
+def _settings(machine: SimMachine) -> Resource:
+    # On an iDRAC9 only the boot order is staged here; the override lives on the System itself. An iDRAC10 offers the
+    # override here and nowhere else (R21).
+    boot: Resource = {"BootOrder": ["Boot0000", "Boot0001", "Boot0002"], "BootOrder@odata.count": 3}
+    if machine.family.override_in_settings:
+        boot |= _override(machine)
     return resource(f"{SYSTEM}/Settings", "ComputerSystem", "1_20_1", "System settings", Boot=boot)
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from provision.sim.bmc import chassis, manager, network, system
+from provision.sim.bmc import chassis, manager, network, plain, plain_parts, plain_ports, system
 from provision.sim.bmc.shapes import CHASSIS, LOGS, ROOT, Build, Resource
 from provision.sim.machine import SimMachine
 
 # Expanding these shows resources that change by themselves.
 _LEADS_TO_CHANGING = frozenset({ROOT, f"{ROOT}/Systems", f"{ROOT}/Managers", CHASSIS, LOGS})
+_Pairs = Callable[[SimMachine], Iterator[tuple[str, Build]]]
+_Modules = tuple[tuple[_Pairs, ...], tuple[_Pairs, ...]]
+_DELL: _Modules = (
+    (manager.changing, system.changing),
+    (manager.fixed, system.fixed, network.fixed, chassis.fixed),
+)
+_PLAIN: _Modules = (plain.changing,), (plain.fixed, plain_parts.fixed, plain_ports.fixed)
 PAGE = 50  # entries of a log in one answer
 
 
@@ -18,6 +26,7 @@ class Tree:
 
     def __init__(self, machine: SimMachine) -> None:
         self._machine = machine
+        self._changing, self._lasting = _DELL if machine.family.dell else _PLAIN
         self._revision = -1
         self._fixed: dict[str, Build] = {}
         self._kept: dict[str, Resource] = {}
@@ -28,12 +37,12 @@ class Tree:
         if self._revision != machine.parts_revision:
             self._revision = machine.parts_revision
             self._kept = {}
-            self._fixed = dict(item for module in (manager, system, network, chassis) for item in module.fixed(machine))
+            self._fixed = dict(item for pairs in self._lasting for item in pairs(machine))
         if path in self._kept:
             return self._kept[path]
         if path in self._fixed:
             return self._kept.setdefault(path, self._fixed[path]())
-        moving: dict[str, Build] = dict(item for module in (manager, system) for item in module.changing(machine))
+        moving: dict[str, Build] = dict(item for pairs in self._changing for item in pairs(machine))
         if path in moving:
             return moving[path]()
         # Entries of logs and switch connections are given inline; each has an address of its own all the same.
@@ -46,7 +55,9 @@ class Tree:
 
     def is_fixed(self, path: str) -> bool:
         """True if only a fault or a repair changes what ``get`` gave for this path, expanded or not."""
-        return path in self._fixed and path not in _LEADS_TO_CHANGING
+        row = self._machine.family
+        leads = path in _LEADS_TO_CHANGING or path in {row.chassis, f"{row.system}/LogServices"}
+        return path in self._fixed and not leads
 
     def expanded(self, resource: Resource) -> Resource:
         """A copy with its references, one level deep, replaced by what they refer to."""

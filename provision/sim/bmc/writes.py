@@ -8,25 +8,34 @@ from typing import Any
 
 from provision.sim.bmc.answers import AnswerError, success
 from provision.sim.bmc.manager import ATTRIBUTES, JOBS
-from provision.sim.bmc.shapes import MANAGER, SYSTEM, Resource
+from provision.sim.bmc.shapes import MANAGER, Resource
 from provision.sim.bmc.system import BOOT_ENABLED, BOOT_MODES, BOOT_TARGETS
-from provision.sim.machine import RESET_TYPES, BiosJob, PressRefusedError, SimMachine
+from provision.sim.machine import BiosJob, PressRefusedError, SimMachine
 
-RESET = f"{SYSTEM}/Actions/ComputerSystem.Reset"
-MANAGER_RESET = f"{MANAGER}/Actions/Manager.Reset"
-BIOS_SETTINGS = f"{SYSTEM}/Bios/Settings"
 MANAGER_RESTART_S = 180  # an iDRAC takes two to seven minutes until Redfish is complete again
 
 
-def name_of(method: str, path: str, body: Mapping[str, Any]) -> str:
+def reset_path(machine: SimMachine) -> str:
+    """Where the power button is pressed."""
+    return f"{machine.family.system}/Actions/ComputerSystem.Reset"
+
+
+def manager_reset_path(machine: SimMachine) -> str:
+    """Where the BMC is restarted."""
+    return f"{machine.family.manager}/Actions/Manager.Reset"
+
+
+def name_of(machine: SimMachine, method: str, path: str, body: Mapping[str, Any]) -> str:
     """Under which name a write is counted."""
-    if path == RESET:
+    row = machine.family
+    if path == reset_path(machine):
         return f"bmc:reset:{body.get('ResetType')}"
+    if path in {row.system, row.settings}:
+        return "bmc:boot" if "Boot" in body else "bmc:system"
     names = {
-        SYSTEM: "bmc:boot" if "Boot" in body else "bmc:system",
-        MANAGER: "bmc:clock",
-        MANAGER_RESET: "bmc:manager-reset",
-        BIOS_SETTINGS: "bmc:bios",
+        row.manager: "bmc:clock",
+        manager_reset_path(machine): "bmc:manager-reset",
+        f"{row.system}/Bios/Settings": "bmc:bios",
         JOBS: "bmc:job",
         ATTRIBUTES: "bmc:attributes",
         f"{MANAGER}/Attributes": "bmc:attributes",
@@ -36,22 +45,23 @@ def name_of(method: str, path: str, body: Mapping[str, Any]) -> str:
 
 async def write(machine: SimMachine, method: str, path: str, body: Mapping[str, Any]) -> tuple[int, Resource | None]:
     """Carry out a write. Returns status and body of the answer. Raises AnswerError."""
+    row = machine.family
     match method, path:
-        case "POST", _ if path == RESET:
+        case "POST", _ if path == reset_path(machine):
             return await _reset(machine, body)
-        case "POST", _ if path == MANAGER_RESET:
+        case "POST", _ if path == manager_reset_path(machine):
             _one_of("ResetType", body.get("ResetType"), ("GracefulRestart",))
             machine.inject("bmc_busy", str(MANAGER_RESTART_S))
             return 204, None
-        case "POST", _ if path == JOBS:
+        case "POST", _ if path == JOBS and row.dell:
             text = "The pending values are committed already."
             raise AnswerError(400, "SYS011", text)
-        case "PATCH", _ if path == SYSTEM:
+        case "PATCH", _ if path in {row.system, row.settings}:
             _lockdown(machine)
-            return _boot(machine, body)
-        case "PATCH", _ if path == MANAGER:
+            return _boot(machine, path, body)
+        case "PATCH", _ if path == row.manager:
             return _clock(machine, body)
-        case "PATCH", _ if path == BIOS_SETTINGS:
+        case "PATCH", _ if path == f"{row.system}/Bios/Settings":
             _lockdown(machine)
             return _bios(machine, body)
         case "PATCH", _ if path in {ATTRIBUTES, f"{MANAGER}/Attributes"}:
@@ -75,15 +85,17 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
 
 
 async def _reset(machine: SimMachine, body: Mapping[str, Any]) -> tuple[int, Resource | None]:
-    kind = _one_of("ResetType", body.get("ResetType"), RESET_TYPES)
+    kind = _one_of("ResetType", body.get("ResetType"), machine.family.resets)
     try:
         await machine.press(kind)
     except PressRefusedError as error:
-        raise AnswerError(409, error.code, str(error), severity="Informational") from None
+        code = error.code if machine.family.dell else "iLO.2.14.InvalidOperationForSystemState"
+        raise AnswerError(machine.family.already, code, str(error), severity="Informational") from None
     return 204, None
 
 
-def _boot(machine: SimMachine, body: Mapping[str, Any]) -> tuple[int, Resource | None]:
+def _boot(machine: SimMachine, path: str, body: Mapping[str, Any]) -> tuple[int, Resource | None]:
+    row = machine.family
     boot = body.get("Boot")
     if not isinstance(boot, dict) or not boot or set(body) - {"Boot"}:
         unknown = next(iter(set(body) - {"Boot"}), "Boot")
@@ -97,16 +109,26 @@ def _boot(machine: SimMachine, body: Mapping[str, Any]) -> tuple[int, Resource |
         if name not in known:
             raise AnswerError(400, "SYS429", f"The property {name} is not valid here.", name)
         _one_of(name, value, known[name])
+    if (path == row.settings) != row.override_in_settings:
+        name = next(iter(boot))
+        code = row.elsewhere if path == row.system else "SYS427"
+        where = row.settings if path == row.system else row.system
+        raise AnswerError(400, code, f"The property {name} is not written here but at {where}.", name)
     override = machine.boot_override
+    if row.whole_boot:
+        # What is left out of the object falls back: Supermicro answers 200 and shows Legacy, Disabled (R17).
+        boot = {"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideMode": "Legacy", **boot}
     override.target = boot.get("BootSourceOverrideTarget", override.target)
     override.enabled = boot.get("BootSourceOverrideEnabled", override.enabled)
     if override.enabled == "Disabled":
         override.target = "None"
-    if "BootSourceOverrideMode" in boot:
+    if "BootSourceOverrideMode" in boot and not row.mode_makes_job:
+        override.mode = boot["BootSourceOverrideMode"]
+    elif "BootSourceOverrideMode" in boot:
         # Naming the mode, also the one it has, queues a BIOS job and costs a second boot (R660, iDRAC 7.10.30.05).
         override.mode = boot["BootSourceOverrideMode"]
         _queue(machine, {})
-    return 200, success()
+    return (200, success()) if row.dell else (204, None)
 
 
 def _queue(machine: SimMachine, attributes: dict[str, str]) -> BiosJob:
