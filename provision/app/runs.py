@@ -17,11 +17,12 @@ from provision.engine.plan import plan as make_plan
 from provision.errors import MisconfiguredError, PeerError, RefusedError
 from provision.model.decision import Outcome
 from provision.model.event import Event
-from provision.model.machine import Receipt, Status
+from provision.model.machine import Machine, Receipt, Status
 from provision.model.node import Node
 from provision.model.profile import Goal
 from provision.model.run import Run
 from provision.stages import BRING_UP
+from provision.stages.lookup import address_of
 from provision.triage.desk import desk
 from provision.triage.fleet import fleet as fleet_causes
 from provision.triage.judge import judge
@@ -160,13 +161,34 @@ async def plan(wiring: Wiring, nodes: Sequence[Node]) -> list[dict[str, Any]]:
 
 
 async def reimage(wiring: Wiring, node: Node, sinks: Sequence[Sink]) -> tuple[int, dict[str, Outcome]]:
-    """Raise the node's image epoch, then bring it up with leave to erase it."""
+    """Raise the node's image epoch, unless an earlier wish still waits, then bring it up with leave to erase it."""
     await check_site(wiring, [node])
-    user, host, _ = whoami()
-    await wiring.store.raise_epoch(node.name, why=f"reimage asked for by {user}@{host}")
+    await wish_to_erase(wiring, node)
     return await bring_up(
         wiring, [node], verb="reimage", target=node.name, sinks=sinks, may_erase=frozenset({node.name})
     )
+
+
+async def wish_to_erase(wiring: Wiring, node: Node) -> None:
+    """Raise the node's image epoch above what its machine has.
+
+    A wish that waits already (a reimage that was killed, the same command again) is not raised a second time, or the
+    machine would be erased twice for one wish.
+    """
+    tools = await wiring.tools_of(node)
+    try:
+        harvest = await tools.bmc.harvest()
+        machine = await tools.maas.fresh(node, [port.mac for port in harvest.ports if port.mac is not None])
+    finally:
+        await tools.bmc.close()
+    if machine is not None and machine.receipt is not None:
+        has = machine.receipt.epoch
+    else:
+        # Installed by hand it counts as the first image; not installed at all, there is nothing to erase.
+        has = 1 if machine is not None and machine.status in {Status.DEPLOYED, Status.FAILED_DEPLOYMENT} else 0
+    if has >= tools.goal.image_epoch:
+        user, host, _ = whoami()
+        await wiring.store.raise_epoch(node.name, why=f"reimage asked for by {user}@{host}")
 
 
 async def adopt(wiring: Wiring, node: Node) -> str:
@@ -205,9 +227,23 @@ async def adopt(wiring: Wiring, node: Node) -> str:
         found = await tools.maas.fresh(node, macs)
         if found is None or found.receipt != receipt:
             raise RefusedError("MAAS", f"receipt of {node.name}", "it accepted the receipt but does not show it")
-        return f"{node.name} is adopted as epoch {receipt.epoch}; go on with: provision bringup {node.name}"
+        trusted = await _trust_host(wiring, node, found)
+        return f"{node.name} is adopted as epoch {receipt.epoch}{trusted}; go on with: provision bringup {node.name}"
     finally:
         await tools.bmc.close()
+
+
+async def _trust_host(wiring: Wiring, node: Node, machine: Machine) -> str:
+    """Pin the SSH key that the host shows at this moment, in place of one that we made; says what came of it."""
+    address = address_of(node, machine)
+    if address is None:
+        return ", but MAAS gives it no address for SSH"
+    wiring.store.drop_pin("ssh-host-key", node.name)
+    try:
+        await wiring.shell().run(node, address, "true", deadline_s=30)
+    except PeerError as error:
+        return f", but its SSH key could not be pinned ({error.detail})"
+    return ", its SSH key is pinned"
 
 
 def write_csv(text: str, file: Path) -> None:

@@ -186,6 +186,7 @@ class Wiring:
             goal=goal,
             credential=self.credential(node),
             user_data=self._user_data,
+            names=frozenset(self.site.nodes),
         )
 
     def _user_data(self, node: Node, host_key: Secret) -> Secret:

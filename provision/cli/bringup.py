@@ -112,5 +112,5 @@ def adopt(node: str, inventory: Path, state: Path | None) -> int:
     Example:
       provision adopt gpu-12-03
     """
-    click.echo(with_app(inventory, state, lambda app: app.adopt(node)), err=True)
+    click.echo(with_app(inventory, state, lambda app: app.adopt(node), adopt_host_keys=True), err=True)
     return 0

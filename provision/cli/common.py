@@ -64,13 +64,18 @@ def output_option(*choices: str) -> Callable[[Command], Command]:
 
 
 def with_app(
-    inventory: Path, state: Path | None, work: Callable[[App], Coroutine[Any, Any, Result]], *, store: bool = True
+    inventory: Path,
+    state: Path | None,
+    work: Callable[[App], Coroutine[Any, Any, Result]],
+    *,
+    store: bool = True,
+    adopt_host_keys: bool = False,
 ) -> Result:
     """Open the app for one command, run ``work`` with it, close it on every path."""
     from provision.app import App
 
     async def session() -> Result:
-        app = App.open(inventory, (state or default_state()) if store else None)
+        app = App.open(inventory, (state or default_state()) if store else None, adopt_host_keys=adopt_host_keys)
         try:
             return await work(app)
         finally:

@@ -246,6 +246,10 @@ class Store:
             "set a pin", lambda c: wishes.set_pin(c, kind, name, value, self._now()), writes=True, durable=True
         )
 
+    def drop_pin(self, kind: str, name: str) -> None:
+        """Trust nothing under this name until it is pinned again (``adopt`` of a host somebody else installed)."""
+        self._database.call("drop a pin", lambda c: wishes.drop_pin(c, kind, name), writes=True, durable=True)
+
     async def close(self) -> None:
         """Release the database."""
         self._database.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from provision.store.schema import goals, pins
 
@@ -39,3 +39,8 @@ def set_pin(connection: Connection, kind: str, name: str, value: str, now: datet
     here = (pins.c.kind == kind, pins.c.name == name)
     if connection.execute(update(pins).where(*here).values(value=value, set_at=now)).rowcount == 0:
         connection.execute(insert(pins).values(kind=kind, name=name, value=value, set_at=now))
+
+
+def drop_pin(connection: Connection, kind: str, name: str) -> None:
+    """Trust nothing under this name until somebody pins it again."""
+    connection.execute(delete(pins).where(pins.c.kind == kind, pins.c.name == name))
