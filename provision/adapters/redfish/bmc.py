@@ -7,12 +7,13 @@ import asyncio
 from provision.adapters.redfish import boot, clock, power
 from provision.adapters.redfish.answers import Json
 from provision.adapters.redfish.health import read_health
+from provision.adapters.redfish.limits import BmcLimits
 from provision.adapters.redfish.net import read_network
 from provision.adapters.redfish.netfacts import NetworkFacts
 from provision.adapters.redfish.parse_ports import Ports, network_ports
 from provision.adapters.redfish.pinning import read_fingerprint
 from provision.adapters.redfish.service import Service, identity, survey
-from provision.adapters.redfish.session import BmcLimits, RedfishSession
+from provision.adapters.redfish.session import RedfishSession
 from provision.adapters.redfish.values import health, moment, text, texts, word
 from provision.adapters.redfish.walk import Expand, Reader
 from provision.model.bmc import BmcClock, BmcStatus, BootReadiness, Button, Harvest, Health
@@ -59,7 +60,8 @@ class RedfishBmc:
         self._service: Service | None = None
         self._expand: Expand | None = None
         self._harvest: Harvest | None = None
-        self._one_at_a_time = asyncio.Lock()
+        self._harvesting = asyncio.Lock()
+        self._surveying = asyncio.Lock()
 
     @property
     def requests(self) -> int:
@@ -68,9 +70,9 @@ class RedfishBmc:
 
     async def harvest(self) -> Harvest:
         """Identity and ports; kept for the run once nothing is missing that may still come."""
-        async with self._one_at_a_time:
+        async with self._harvesting:
             if self._harvest is None:
-                service = await self._surveyed()
+                service = await self._surveyed(whole=True)
                 reader = self._reader(service)
                 _, ports = await self._ports(reader, service)
                 harvest = Harvest(identity(service), ports.ports, (*service.gaps, *reader.gaps))
@@ -103,8 +105,7 @@ class RedfishBmc:
 
     async def health(self) -> Health:
         """Evidence of every part, read afresh: links and states may have changed since the harvest."""
-        service = await self._surveyed()
-        service = await self._again(service)
+        service = await self._again(await self._surveyed(whole=True))
         reader = self._reader(service)
         facts, ports = await self._ports(reader, service)
         evidence = await read_health(reader, service, self._node.name, facts, ports, self._session.clock)
@@ -130,10 +131,12 @@ class RedfishBmc:
         """Log out and drop connections. Never raises an error; a cancellation is passed on after the logout."""
         await self._session.close()
 
-    async def _surveyed(self) -> Service:
-        if self._service is None:
-            self._service = await survey(self._session, self._until())
-        return self._service
+    async def _surveyed(self, *, whole: bool = False) -> Service:
+        """The service's shape, read once; with ``whole`` again while a system beside the host did not answer."""
+        async with self._surveying:
+            if self._service is None or (whole and self._service.gaps):
+                self._service = await survey(self._session, self._until())
+            return self._service
 
     async def _again(self, service: Service) -> Service:
         """The service with the system as it is at this moment (power, last reset)."""

@@ -15,7 +15,7 @@ from provision.adapters.redfish.problems import (
     PasswordChangeRequiredError,
     SessionsExhaustedError,
 )
-from provision.errors import CredentialRefusedError, GarbledError
+from provision.errors import CredentialRefusedError, GarbledError, RefusedError
 from provision.model.secret import Credential
 
 SESSIONS = "/redfish/v1/SessionService/Sessions"
@@ -79,6 +79,13 @@ def read_ticket(peer: str, credential: Credential, answer: Answer, *, allow_basi
             code="sessions-exhausted",
         )
     if answer.status in {404, 405, 501}:  # iDRAC 7 and 8 and several emulators have no sessions
+        if ":" in credential.user:
+            raise RefusedError(
+                peer,
+                "log in",
+                f"it has no sessions, and Basic cannot carry the user name {credential.user!r}; use another",
+                code="no-sessions",
+            )
         return Ticket(basic=True)
     if answer.status in {401, 403} and _BLOCKED.search(text):
         raise AddressBlockedError(

@@ -62,7 +62,8 @@ def log_evidence(entries: Iterable[Mapping[str, Any]], source: str, window: Wind
     loud = {(event.code, event.part) for event in found if event.severity is not Severity.INFO}
     for event in found:
         # A calm "deasserted" says something only beside the fault that it ends (drive presence toggles at each boot).
-        if event.severity is not Severity.INFO or event.code in _CLEARS or (event.code, event.part) in loud:
+        paired = event.code in _CLEARS or (event.code, event.part) in loud
+        if source == "redfish/faults" or event.severity is not Severity.INFO or not event.cleared or paired:
             yield event
 
 
@@ -71,7 +72,8 @@ def _event(entry: Mapping[str, Any], source: str, window: Window, created: datet
     code = code_of(entry, message)
     severity = _SEVERITIES.get((text(entry, "Severity") or "").lower(), Severity.INFO)
     cleared = is_clearing(entry, code)
-    if severity is Severity.INFO and not cleared and not _about_hardware(entry, code):
+    active = source == "redfish/faults"
+    if severity is Severity.INFO and not active and not cleared and not _about_hardware(entry, code):
         return None
     arguments = texts(entry, "MessageArgs")
     values: dict[str, Value] = {f"arg{number}": value for number, value in enumerate(arguments[:6], 1)}

@@ -15,6 +15,19 @@ from typing import Any
 from provision.adapters.redfish.boot_port import Choice
 from provision.adapters.redfish.netfacts import Card, NetworkFacts
 from provision.adapters.redfish.places import card_label, fqdd_label, port_label
+from provision.adapters.redfish.port_words import (
+    card_model,
+    found_in,
+    guids_of,
+    interface_label,
+    interface_model,
+    is_infiniband,
+    is_internal,
+    is_virtual,
+    link_of,
+    lldp_of,
+    speed_of,
+)
 from provision.adapters.redfish.quirks import Quirks
 from provision.adapters.redfish.values import (
     dig,
@@ -23,27 +36,14 @@ from provision.adapters.redfish.values import (
     mac,
     macs,
     natural,
-    number,
-    state,
     text,
-    texts,
-    whole,
 )
 from provision.model.bmc import Link, Neighbour, NicPort
 from provision.model.node import MacAddress
 from provision.model.profile import BootMethod
 
-_INTERNAL = re.compile(
-    r"^(to[-_ ]?manager|to[-_ ]?host|usb|bmc|hostusb|idrac|ilo\b)"
-    r"|manager ethernet|host (network|ethernet) interface|over usb|virtual usb",
-    re.IGNORECASE,
-)
-_VIRTUAL = re.compile(r"^(lo$|lo\d|virbr|docker|veth|vlan|bond|team|br-|tap|tun)", re.IGNORECASE)
 _PATH_MAC = re.compile(r"MAC\(([0-9A-Fa-f]{12})\b")
 _NAME_MAC = re.compile(r"\b((?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}|[0-9A-Fa-f]{12})\b")
-_UP = {"linkup", "up", "starting", "training"}
-_DOWN = {"linkdown", "down", "nolink"}
-_GUID = re.compile(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){3}|[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){7}|(0x)?[0-9a-fA-F]{16}")
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ def _finished(draft: Draft, choice: Choice) -> NicPort:
 
 
 def _of_card(card: Card, cards: tuple[Card, ...]) -> Iterator[Draft]:
-    label, model = card_label(card.adapter), _model(card.adapter)
+    label, model = card_label(card.adapter), card_model(card.adapter)
     taken: set[int] = set()
     for index, function in enumerate(card.functions):
         number_of_port = _port_of(function, index, card)
@@ -169,13 +169,13 @@ def _draft(
         mac=permanent,
         current=current if current != permanent else None,
         ids=[own] if name == own else [],
-        links=[item for item in (_link(port), _link(function)) if item is not Link.UNKNOWN],
-        speed=_speed(port),
+        links=[item for item in (link_of(port), link_of(function)) if item is not Link.UNKNOWN],
+        speed=speed_of(port),
         model=model,
-        infiniband=_is_infiniband(function, port, own),
-        guids=list(_guids(function, port)),
+        infiniband=is_infiniband(function, port, own),
+        guids=list(guids_of(function, port)),
         card=text(card.adapter, "Id") or "",
-        neighbour=_lldp_of(port),
+        neighbour=lldp_of(port),
     )
     draft.locator = fqdd_label(own) or port_label(label, function, port)
     return draft
@@ -213,12 +213,12 @@ def _port_of(function: Mapping[str, Any], index: int, card: Card) -> int | None:
 def _add_interface(drafts: list[Draft], interface: Mapping[str, Any], internal: set[MacAddress]) -> None:
     permanent = mac(interface.get("PermanentMACAddress"))
     current = mac(interface.get("MACAddress"))
-    address = permanent or current or mac(_found(_PATH_MAC, text(interface, "UefiDevicePath")))
-    if _is_internal(interface):
+    address = permanent or current or mac(found_in(_PATH_MAC, text(interface, "UefiDevicePath")))
+    if is_internal(interface):
         internal.update(item for item in (permanent, current) if item)
         return
     name = text(interface, "Id") or (str(address) if address else "")
-    if _is_virtual(interface) or not name:
+    if is_virtual(interface) or not name:
         return
     draft = next((item for item in drafts if address and address in (item.mac, item.current)), None)
     draft = draft or next((item for item in drafts if name in item.ids), None)
@@ -231,42 +231,13 @@ def _add_interface(drafts: list[Draft], interface: Mapping[str, Any], internal: 
     draft.mac = draft.mac or address
     if current and current != draft.mac:
         draft.current = current
-    if (found := _link(interface)) is not Link.UNKNOWN:
+    if (found := link_of(interface)) is not Link.UNKNOWN:
         draft.links.append(found)
-    draft.speed = draft.speed or _speed(interface)
-    draft.model = draft.model or _interface_model(interface)
+    draft.speed = draft.speed or speed_of(interface)
+    draft.model = draft.model or interface_model(interface)
     draft.path = text(interface, "UefiDevicePath") or draft.path
-    draft.locator = fqdd_label(name) or draft.locator or _interface_label(interface)
+    draft.locator = fqdd_label(name) or draft.locator or interface_label(interface)
     draft.infiniband = draft.infiniband or name.lower().startswith("infiniband")
-
-
-def _interface_label(interface: Mapping[str, Any]) -> str:
-    name, said = text(interface, "Id") or "", text(interface, "Description") or text(interface, "Name") or ""
-    return f"NIC {name}" if name.isdigit() else said if re.search(r"\d", said) and len(said) < 40 else name
-
-
-def _interface_model(interface: Mapping[str, Any]) -> str | None:
-    said = text(interface, "Description") or ""
-    found = re.match(r"(.+) #\d+$", said)  # Supermicro: "MCX75310AAS-NEAT #1"
-    return found[1] if found else None
-
-
-def _is_internal(interface: Mapping[str, Any]) -> bool:
-    said = [text(interface, key) or "" for key in ("Id", "Name", "Description")]
-    return (
-        any(_INTERNAL.search(item) for item in said[:1])
-        or any(_INTERNAL.search(item) for item in said[1:] if "manager" in item.lower() or "host" in item.lower())
-        or link(interface, "Links", "HostInterface") is not None
-        or "USB(" in (text(interface, "UefiDevicePath") or "")
-    )
-
-
-def _is_virtual(interface: Mapping[str, Any]) -> bool:
-    if (text(interface, "EthernetInterfaceType") or "").lower() == "virtual":
-        return True
-    if _VIRTUAL.search(text(interface, "Id") or ""):
-        return True
-    return dig(interface, "VLAN", "VLANEnable") is True and dig(interface, "Links", "RelatedInterfaces") is not None
 
 
 def _add_lldp(drafts: list[Draft], heard: tuple[Mapping[str, Any], ...]) -> None:
@@ -305,13 +276,12 @@ def _add_boot_options(drafts: list[Draft], options: tuple[Mapping[str, Any], ...
 
 def boot_option_mac(option: Mapping[str, Any]) -> MacAddress | None:
     """The MAC of a network boot option: ``MAC(…)`` of its device path, else the one in its name."""
-    found = _found(_PATH_MAC, text(option, "UefiDevicePath"))
+    found = found_in(_PATH_MAC, text(option, "UefiDevicePath"))
     if found:
         return mac(found)
     shown = text(option, "DisplayName") or ""
-    return (
-        mac(_found(_NAME_MAC, shown)) if re.search(r"pxe|http|network|ipv[46]|\bnic\b", shown, re.IGNORECASE) else None
-    )
+    about_network = re.search(r"pxe|http|network|ipv[46]|\bnic\b", shown, re.IGNORECASE)
+    return mac(found_in(_NAME_MAC, shown)) if about_network else None
 
 
 def _nameless(drafts: list[Draft], path: str) -> Draft | None:
@@ -353,67 +323,9 @@ def _place(drafts: list[Draft]) -> None:
             draft.locator = f"{draft.locator} ({draft.name})"
 
 
-def _model(adapter: Mapping[str, Any]) -> str | None:
-    name = text(adapter, "Name") or ""
-    generic = re.fullmatch(r"network ?adapter( view)?", name, re.IGNORECASE) or name == text(adapter, "Id")
-    return text(adapter, "Model") or (None if generic else name or None)
-
-
-def _is_infiniband(function: Mapping[str, Any], port: Mapping[str, Any], name: str) -> bool:
-    kind = (text(function, "NetDevFuncType") or "").lower()
-    if kind in {"infiniband", "ethernet"}:
-        return kind == "infiniband"
-    told = (text(port, "LinkNetworkTechnology") or text(port, "ActiveLinkTechnology") or "").lower()
-    return told == "infiniband" or (not told and name.lower().startswith("infiniband"))
-
-
-def _guids(function: Mapping[str, Any], port: Mapping[str, Any]) -> Iterator[str]:
-    dell = dig(function, "Oem", "Dell", "DellInfiniBand") or {}
-    raw = [
-        text(function, "InfiniBand", "NodeGUID"),
-        text(function, "InfiniBand", "PortGUID"),
-        text(dell, "NodeGUID"),
-        text(dell, "PermanentPortGUID"),
-        *texts(port, "InfiniBand", "AssociatedPortGUIDs"),
-        *texts(port, "InfiniBand", "AssociatedNodeGUIDs"),
-        *texts(port, "AssociatedNetworkAddresses"),
-    ]
-    for item in raw:
-        if item and _GUID.fullmatch(item) and item.strip("0x:-"):
-            yield item
-
-
-def _link(item: Mapping[str, Any]) -> Link:
-    """Link state; a resource whose own State is null or empty has no data behind its words (BlueField on iDRAC)."""
-    said = (text(item, "LinkStatus") or "").lower()
-    if not said or ("Status" in item and isinstance(item["Status"], Mapping) and not state(item)):
-        return Link.UNKNOWN
-    return Link.UP if said in _UP else Link.DOWN if said in _DOWN else Link.UNKNOWN
-
-
-def _speed(item: Mapping[str, Any]) -> int | None:
-    """Megabits per second; zero is "no link" or "not known", never a speed."""
-    gigabits = number(item, "CurrentSpeedGbps")
-    megabits = gigabits * 1000 if gigabits else number(item, "CurrentLinkSpeedMbps") or number(item, "SpeedMbps")
-    return whole({"it": megabits}, "it") if megabits and megabits > 0 else None
-
-
-def _lldp_of(port: Mapping[str, Any]) -> Neighbour | None:
-    heard = dig(port, "Ethernet", "LLDPReceive") or {}
-    switch = text(heard, "SystemName") or text(heard, "ChassisId") or text(heard, "ManagementAddressMAC")
-    name = text(heard, "PortDescription") if text(heard, "PortIdSubtype") == "LocalAssign" else None
-    name = name or text(heard, "PortId")
-    return Neighbour(switch, name) if switch and name else None
-
-
-def _found(pattern: re.Pattern[str], value: str | None) -> str | None:
-    match = pattern.search(value) if value else None
-    return match[1] if match else None
-
-
 def nic_cards(cards: tuple[Card, ...]) -> Iterator[tuple[str, str, Mapping[str, Any], str | None]]:
     """Id, locator, resource and model of every card, for evidence."""
     for card in cards:
         name = text(card.adapter, "Id") or text(card.adapter, "Name") or ""
         if name:
-            yield name, fqdd_label(name) or card_label(card.adapter) or name, card.adapter, _model(card.adapter)
+            yield name, fqdd_label(name) or card_label(card.adapter) or name, card.adapter, card_model(card.adapter)

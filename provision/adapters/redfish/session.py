@@ -9,56 +9,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-from redfish.aio import (
-    AsyncRedfishClient,
-    RedfishConnectionError,
-    RedfishError,
-    RedfishInvalidTargetError,
-    RedfishTimeoutError,
-)
+from redfish.aio import AsyncRedfishClient, RedfishError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from provision.adapters.redfish import login
 from provision.adapters.redfish.answers import Answer, Json, error_from
+from provision.adapters.redfish.limits import BmcLimits
 from provision.adapters.redfish.pinning import CappedResponse, PinCheck
-from provision.adapters.redfish.problems import (
-    FATAL,
-    AddressBlockedError,
-    CertificateChangedError,
-    NoAnswerError,
-)
-from provision.errors import CredentialRefusedError, GarbledError, PeerError, RefusedError, UnavailableError
+from provision.adapters.redfish.problems import FATAL, NoAnswerError
+from provision.adapters.redfish.silence import silence
+from provision.errors import CredentialRefusedError, PeerError, UnavailableError
 from provision.model.secret import Credential
 from provision.ports import Clock, Pins
 
 ROOT = "/redfish/v1/"
 PIN_KIND = "bmc-certificate"
-
-
-@dataclass(frozen=True, slots=True)
-class BmcLimits:
-    """How patient and how gentle we are with one BMC. Seconds, unless said otherwise.
-
-    ``connect_s`` bounds a TCP connection, ``request_s`` one request, ``operation_s`` everything a read does with its
-    retries, ``logout_s`` the goodbye. ``connections`` is also the number of requests in flight. ``pause_s`` is the
-    wait before a read is repeated where the BMC names none. ``allow_basic`` lets a run go on without a session when
-    the BMC's table is full. ``conflict_s`` is how long a button is pressed against a 409 after power-off.
-    """
-
-    connect_s: float = 10.0
-    request_s: float = 60.0
-    operation_s: float = 180.0
-    logout_s: float = 10.0
-    connections: int = 2
-    attempts: int = 5
-    pause_s: float = 3.0
-    pages: int = 40
-    conflict_s: float = 60.0
-    allow_basic: bool = True
 
 
 class RedfishSession:
@@ -150,7 +118,7 @@ class RedfishSession:
             return
         async with self._lock:
             if self._client is None:
-                await self._shielded(self._open())
+                await self._opened()
 
     async def close(self) -> None:
         """Log out and drop connections, also while a login is under way or the task is being cancelled."""
@@ -215,12 +183,16 @@ class RedfishSession:
 
     # -- login and logout ------------------------------------------------------------------------------------
 
-    async def _shielded(self, work: Any) -> None:
-        task: asyncio.Task[None] = asyncio.ensure_future(work)
-        self._opening = task
-        # A login whose answer is not waited for leaves a session on the BMC: it goes on, and close() ends it.
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.shield(task)
+    async def _opened(self) -> None:
+        """Wait for the login that is under way, or begin one.
+
+        A login whose answer nobody waits for leaves a session on the BMC: it goes on when its caller is cancelled, the
+        next caller takes it over, and ``close`` ends it.
+        """
+        if self._opening is None or self._opening.done():
+            self._opening = asyncio.ensure_future(self._open())
+            self._opening.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(self._opening)
 
     async def _open(self) -> None:
         try:
@@ -237,7 +209,7 @@ class RedfishSession:
         pinned = self._fixed or self._pins.get_pin(PIN_KIND, self.address)
         self._pin = PinCheck(pinned)
         connector = aiohttp.TCPConnector(
-            ssl=self._pin, limit=self.limits.connections, keepalive_timeout=30, ttl_dns_cache=300
+            ssl=self._pin, limit=self.limits.connections, keepalive_timeout=15, ttl_dns_cache=300
         )
         self._http = aiohttp.ClientSession(
             connector=connector,
@@ -300,7 +272,8 @@ class RedfishSession:
         async with self._lock:
             if self._ticket is stale:
                 self._client = self._ticket = None
-                await self._shielded(self._open())
+            if self._client is None:
+                await self._opened()
 
     async def _farewell(self) -> None:
         if self._opening is not None and not self._opening.done():
@@ -338,68 +311,17 @@ class RedfishSession:
             self.requests += 1
             try:
                 response = await call(path, **arguments)
-            except RedfishError as error:
-                raise self._no_answer(error, f"{method} {path}") from error
-            except (aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
-                raise NoAnswerError(self.peer, f"{method} {path}", _cause(error), code="no-answer") from error
+            except (RedfishError, aiohttp.ClientError, OSError, ValueError, RuntimeError) as error:
+                raise silence(
+                    error,
+                    self.peer,
+                    f"{method} {path}",
+                    request_s=self.limits.request_s,
+                    blocked=login.refused_lately(self.address, self.clock.monotonic()),
+                    pinned_by_inventory=self._fixed is not None,
+                ) from error
         merged: dict[str, str] = {}
         for name, value in response.getheaders():
             key = name.lower()
             merged[key] = f"{merged[key]}, {value}" if key in merged else value
         return Answer(method, path, response.status, merged, response.read)
-
-    def _no_answer(self, error: RedfishError, operation: str) -> PeerError:
-        cause = error.__cause__
-        if isinstance(cause, aiohttp.ServerFingerprintMismatch):
-            return self._changed(operation, cause)
-        if isinstance(error, RedfishInvalidTargetError):
-            return RefusedError(
-                self.peer, operation, "an address of another machine; it is not followed", code="foreign"
-            )
-        if login.refused_lately(self.address, self.clock.monotonic()):
-            return AddressBlockedError(
-                self.peer,
-                operation,
-                f"no service for this computer since the BMC refused a password a moment ago "
-                f"({_cause(cause or error)}); iDRACs block an address for a minute or longer after bad logins: "
-                "correct the password, wait, run again",
-                code="address-blocked",
-            )
-        if isinstance(error, RedfishTimeoutError):
-            return NoAnswerError(self.peer, operation, f"no answer in {self.limits.request_s:g} s", code="timeout")
-        if isinstance(error, RedfishConnectionError):
-            lost = isinstance(
-                cause, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionResetError
-            )
-            lost = lost or (
-                isinstance(cause, aiohttp.ClientOSError) and not isinstance(cause, aiohttp.ClientConnectorError)
-            )
-            return NoAnswerError(self.peer, operation, _cause(cause or error), code="reset" if lost else "no-answer")
-        return GarbledError(self.peer, operation, _cause(error), code="garbled")
-
-    def _changed(self, operation: str, cause: aiohttp.ServerFingerprintMismatch) -> PeerError:
-        source = (
-            "bmc_fingerprint in the inventory" if self._fixed else "the certificate this program has trusted so far"
-        )
-        return CertificateChangedError(
-            self.peer,
-            operation,
-            f"certificate {cause.got.hex()} instead of {cause.expected.hex()} ({source}); no password was sent. If the "
-            "board or its certificate was replaced, forget the old fingerprint; if not, somebody stands in between",
-            code="certificate-changed",
-        )
-
-
-def _cause(error: BaseException) -> str:
-    """What the socket said, in words: ``connection refused``, ``connection closed in mid-answer``."""
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "the name is not known to DNS"
-    if isinstance(error, aiohttp.ClientConnectorSSLError):
-        return "no TLS is spoken there"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot connect: {error.os_error.strerror or error.os_error}"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "the connection was closed before an answer"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return f"the answer broke off: {error}"
-    return " ".join(str(error).split())[:200] or type(error).__name__

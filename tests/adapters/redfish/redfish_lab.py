@@ -22,7 +22,7 @@ from redfish_scripted import ScriptedBmc
 
 from provision.adapters.redfish import login
 from provision.adapters.redfish.bmc import RedfishBmc
-from provision.adapters.redfish.session import BmcLimits
+from provision.adapters.redfish.limits import BmcLimits
 from provision.model.node import Node
 from provision.model.secret import Credential, Secret
 

@@ -156,3 +156,79 @@ def ten_nics() -> Tree:
             ],
         ),
     }
+
+
+def _chassis_parts() -> Tree:
+    supplies = [
+        {
+            "Name": f"PS{n} Status",
+            "MemberId": str(n - 1),
+            "LineInputVoltage": 230,
+            "Status": {"State": "Enabled", "Health": "OK"},
+        }
+        for n in (1, 2)
+    ]
+    devices = f"{CHASSIS}/PCIeDevices"
+    device = {
+        "@odata.id": f"{devices}/23-0",
+        "Id": "23-0",
+        "Model": "NVIDIA H100",
+        "PCIeInterface": {"LanesInUse": 16, "MaxLanes": 16, "PCIeType": "Gen5", "MaxPCIeType": "Gen5"},
+        "Status": {"State": "Enabled", "Health": "OK"},
+    }
+    return {
+        CHASSIS: {
+            "@odata.id": CHASSIS,
+            "Power": ref(f"{CHASSIS}/Power"),
+            "Thermal": ref(f"{CHASSIS}/Thermal"),
+            "PCIeDevices": ref(devices),
+            "NetworkAdapters": ref(f"{CHASSIS}/NetworkAdapters"),
+        },
+        f"{CHASSIS}/Power": {"@odata.id": f"{CHASSIS}/Power", "PowerSupplies": supplies},
+        f"{CHASSIS}/Thermal": {
+            "@odata.id": f"{CHASSIS}/Thermal",
+            "Fans": [{"Name": "Fan 1", "Reading": 9000, "Status": {"State": "Enabled", "Health": "OK"}}],
+            "Temperatures": [{"Name": "Inlet", "ReadingCelsius": 24, "Status": {"State": "Enabled", "Health": "OK"}}],
+        },
+        devices: collection(devices, [f"{devices}/23-0"]),
+        f"{devices}/23-0": device,
+    }
+
+
+def whole() -> Tree:
+    """Ten NICs and everything that health looks at, nothing of it inline, all of it well."""
+    below = ("Storage", "Processors", "Memory", "LogServices")
+    tree = ten_nics() | _chassis_parts()
+    tree[SYSTEM] |= {name: ref(f"{SYSTEM}/{name}") for name in below}
+    tree[f"{ROOT}/Systems"] = collection(f"{ROOT}/Systems", [SYSTEM])
+    well = {"Status": {"State": "Enabled", "Health": "OK"}}
+    drive, storage = f"{SYSTEM}/Storage/CPU.1/Drives/Disk.Bay.0", f"{SYSTEM}/Storage/CPU.1"
+    fault = f"{MANAGER}/LogServices/FaultList"
+    parts: Tree = {
+        storage: {"Id": "CPU.1", "Drives": [ref(drive)]},
+        drive: {"Id": "Disk.Bay.0", "CapacityBytes": 7681501126656, "SerialNumber": "S1", **well},
+        f"{SYSTEM}/Processors/CPU.Socket.1": {"Id": "CPU.Socket.1", "ProcessorType": "CPU", **well},
+        f"{SYSTEM}/Processors/Video.Slot.1-1": {
+            "Id": "Video.Slot.1-1",
+            "ProcessorType": "GPU",
+            "Model": "H100",
+            **well,
+        },
+        f"{SYSTEM}/Memory/DIMM.Socket.A1": {"Id": "DIMM.Socket.A1", "CapacityMiB": 65536, **well},
+        fault: {"Id": "FaultList", "Entries": ref(f"{fault}/Entries")},
+        f"{fault}/Entries": inline(
+            f"{fault}/Entries", [{"Id": "1", "MessageId": "IDRAC.2.9.PSU0003", "MessageArgs": ["2"]}]
+        ),
+    }
+    tree |= {path: {"@odata.id": path, **body} for path, body in parts.items()}
+    tree |= {
+        f"{SYSTEM}/Storage": collection(f"{SYSTEM}/Storage", [storage]),
+        f"{SYSTEM}/Processors": collection(
+            f"{SYSTEM}/Processors", [path for path in parts if path.startswith(f"{SYSTEM}/Processors/")]
+        ),
+        f"{SYSTEM}/Memory": collection(f"{SYSTEM}/Memory", [f"{SYSTEM}/Memory/DIMM.Socket.A1"]),
+        f"{SYSTEM}/LogServices": collection(f"{SYSTEM}/LogServices", []),
+        f"{MANAGER}/LogServices": collection(f"{MANAGER}/LogServices", [fault]),
+    }
+    tree[MANAGER]["LogServices"] = ref(f"{MANAGER}/LogServices")
+    return tree

@@ -232,6 +232,24 @@ async def test_cancelled_in_the_middle_of_a_login_the_session_is_still_ended(ser
     assert bmc.sessions == {}
 
 
+async def test_a_caller_that_gives_up_leaves_its_login_to_the_next(serve: Any, client: Any) -> None:
+    bmc = await serve(small(MAC))
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        reply = bmc.log_in()
+        reply.slow_s = 0.2
+        return await reply.send()
+
+    bmc.script("POST", SESSIONS, slow)
+    mine = client(bmc.node())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await mine.status()
+    assert (await mine.status()).power is Power.ON
+    await mine.close()
+    assert (bmc.logins, bmc.sessions) == (1, {})
+
+
 async def test_a_login_whose_answer_is_lost_is_not_sent_again(serve: Any, client: Any) -> None:
     bmc = await serve(small(MAC))
     bmc.script("POST", SESSIONS, Reply(201, {}, slow_s=1.0))

@@ -24,7 +24,7 @@ import pytest
 from redfish_lab import DictPins, RealClock
 
 from provision.adapters.redfish.bmc import RedfishBmc
-from provision.adapters.redfish.session import BmcLimits
+from provision.adapters.redfish.limits import BmcLimits
 from provision.model.bmc import Button, Harvest, Health, Link, Power
 from provision.model.evidence import Reading
 from provision.model.node import MacAddress, Node
