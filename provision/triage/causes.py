@@ -78,8 +78,10 @@ def _explains(cause: Finding, other: Finding, rules: Mapping[str, Rule]) -> bool
     names = rule.explains if rule is not None else ()
     if any(fnmatchcase(name, pattern) for pattern in names for name in (other.rule, other.category, other.component)):
         return True
-    # Consequences open nothing while something that can be a cause stands.
-    return _role(other, rules) is Role.CASCADE and _role(cause, rules) is Role.ROOT
+    # Consequences open nothing while broken metal stands that can be their cause; a spare supply or fan is not one,
+    # and what is only wrong in software explains no more than its rule says.
+    can_cause = cause.hardware and cause.category not in {Category.PSU, Category.THERMAL}
+    return _role(other, rules) is Role.CASCADE and _role(cause, rules) is Role.ROOT and can_cause
 
 
 def _with(cause: Finding, explained: Sequence[Finding]) -> Finding:

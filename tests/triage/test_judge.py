@@ -300,3 +300,13 @@ def test_without_a_profile_siblings_judge_a_width() -> None:
     bare = replace(PROFILE, gpus=PartSpec(8))
     found = judge(NODE, bare, with_reading(healthy(), "redfish/pcie", "GPU.2", "fact", width=4), (), NOW).findings
     assert [(f.category.value, f.part.locator) for f in found] == [("pcie_link", "Slot 32")]
+
+
+def test_a_clock_or_a_spare_supply_hides_no_failed_check() -> None:
+    """Only what can be the cause of a consequence absorbs it."""
+    check = seen("gpu", "3", "failed", "ssh/checks", locator="GPU 3", values={"check": "gpu-ecc"}, text="2 errors")
+    late = with_reading(healthy(), "clock/offset", "BMC clock", "fact", offset_s=7200.0)
+    assert {f.rule for f in verdict([*late, check]).findings} == {"CLOCK-OFF", "CHECK-DEVICE"}
+    pulled = with_reading(healthy(), "redfish/psus", "PSU.Slot.2", "no-input")
+    status = seen("boot", "MAAS", "fact", "maas/status", values={"status": "Failed deployment"})
+    assert {f.rule for f in verdict([*pulled, status]).findings} == {"PSU-NO-INPUT", "MAAS-FAILED"}
