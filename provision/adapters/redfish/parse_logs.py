@@ -21,17 +21,19 @@ _CLEARS = {"PSU0017", "PSU0019", "PSU0046", "RDU0011", "NIC101", "LNK2701", "HWC
 _CHATTER = re.compile(r"^(USR|LOG|SYS|JCP|RED|SUP|PR\d|SA-|ROT|RAC|CTL|SRV|LC\d|SWU|SWC4|IPA)")
 _TAG = re.compile(r"^\s*\[([A-Z]{2,4}-\d{4})\]\s*")  # Supermicro: "[PWR-0003] PS5 Status, Power Supply input lost"
 _IN_TEXT = (
-    (PartKind.PSU, re.compile(r"\b(?:PSU|PS|Power Supply(?: Unit \(PSU\))?(?: Bay)?)[ #]?(\d{1,2})\b")),
+    (PartKind.PSU, re.compile(r"\b(?:PSU|PS|Power Supply(?: Unit \(PSU\))?(?: Bay)?)[ #]?(\d{1,2})\b", re.IGNORECASE)),
     (PartKind.FAN, re.compile(r"\bFan ?(\d{1,2}\w?)\b", re.IGNORECASE)),
     (PartKind.GPU, re.compile(r"\bGPU(?:_SXM_|[ #])?(\d{1,2})\b")),
     (PartKind.DIMM, re.compile(r"\bDIMM[ _]?([A-P]\d{1,2})\b")),
     (PartKind.CPU, re.compile(r"\bCPU ?(\d)\b")),
 )
-# Dell ids whose first argument is the number of the part.
+# Dell ids whose first argument is the number of the part ("Drive 3 is removed from disk drive bay 1").
 _NUMBERED = (
     (re.compile(r"^PSU\d"), PartKind.PSU, "PSU.Slot.{}"),
     (re.compile(r"^CPU\d"), PartKind.CPU, "CPU.Socket.{}"),
+    (re.compile(r"^PDR1\d"), PartKind.DRIVE, "Disk.Bay.{}"),
 )
+_SLOT = re.compile(r"(?:PCIe )?Slot \d{1,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +142,14 @@ def part_of(entry: Mapping[str, Any], code: str | None, arguments: tuple[str, ..
         return named
     for pattern, kind, name in _NUMBERED:
         if code and pattern.match(code) and arguments and arguments[0].isdigit():
-            return Part(kind, name.format(arguments[0]), label(kind, arguments[0]))
+            own = name.format(arguments[0])
+            return Part(kind, own, label(kind, own))
     for argument in arguments:
         found = part_named(argument.split(" ")[0])
         if found is not None:
             return found
+        if _SLOT.fullmatch(argument):
+            return Part(PartKind.PCIE, argument, argument)
     for kind, pattern in _IN_TEXT:
         match = pattern.search(message)
         if match:

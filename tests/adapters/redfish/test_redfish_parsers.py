@@ -106,6 +106,9 @@ def test_ids_and_parts_of_the_other_makers() -> None:
         ("MEM0001", "dimm", "DIMM A4", False),
         ("PSU0017", "psu", "PSU 2", True),
         ("PDR1001", "drive", "Bay 4", False),
+        ("PDR1016", "drive", "Bay 3", False),
+        ("UEFI0031", "pcie", "Slot 38", False),
+        ("0111c92d", "psu", "PSU 4", False),
     ]
 
 
