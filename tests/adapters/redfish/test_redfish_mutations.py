@@ -124,7 +124,7 @@ async def _look(tree: dict[str, Any], certificate: Path) -> tuple[Harvest | None
 
 
 @settings(
-    max_examples=int(os.environ.get("PROVISION_EXAMPLES", "25")),
+    max_examples=int(os.environ.get("PROVISION_EXAMPLES", "10")),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,
