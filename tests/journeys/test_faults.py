@@ -1,15 +1,21 @@
-"""One journey per fault of the simulator: the ticket it must give, or that nobody goes; then the repair."""
+"""One journey per fault of the simulator: the ticket it must give, or that nobody goes; then the repair.
+
+The faults strike one machine each of one fleet, which is brought up once for all of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 
 import pytest
+import pytest_asyncio
 
-from tests.journeys.conftest import Start
+from provision.sim.run import start_fleet
+from tests.journeys.conftest import Answer, Site, Start
 
 NODE = "gpu-12-01"
+pytestmark = pytest.mark.xdist_group("faults")
 
 
 @dataclass(frozen=True)
@@ -29,10 +35,10 @@ HANDS = [
     Must("nvme_missing:4", "needs-hands", (("nvme", "Bay 4", "reseat_drive"),)),
     Must("nvme_failing:2", "needs-hands", (("nvme", "Bay 2", "replace_drive"),)),
     Must("pcie_width:38", "needs-hands", (("pcie_link", "Slot 38", "reseat_device"),)),
-    Must("gpu_missing:5", "needs-hands", (("gpu", "GPU", "reseat_device"),)),
-    Must("nic_missing", "needs-hands", (("nic", "Slot", "reseat_device"),)),
+    Must("gpu_missing:5", "needs-hands", (("gpu", "GPU", "ac_power_cycle"),)),
+    Must("nic_missing", "needs-hands", (("nic", "Slot", "ac_power_cycle"),)),
     Must("riser_loose", "needs-hands", (("internal_cable", "Riser", "reseat_cable"),)),
-    Must("dimm_errors:3", "needs-hands", (("memory", "DIMM", "replace_dimm"),)),
+    Must("dimm_errors:A3", "needs-hands", (("memory", "DIMM", "replace_dimm"),)),
     Must("bmc_dead", "needs-hands", (("bmc", "BMC", "reseat_cable"),)),
 ]
 NOBODY = [
@@ -42,56 +48,137 @@ NOBODY = [
     Must("deploy_fails_once", "ready"),
     Must("deploy_fails", "needs-us"),
     Must("commissioning_fails", "needs-us"),
-    Must("no_dhcp", "needs-us"),
 ]
 
 
-def brief(tickets: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    return [(ticket["category"], ticket["locator"], ticket["action"]) for ticket in tickets]
+Tickets = dict[str, list[tuple[str, str, str, str]]]
 
 
+@dataclass
+class Story:
+    """What was seen at each act of the story. Tickets by node: (id, category, locator, action)."""
+
+    nodes: dict[str, str]
+    first: Answer
+    outcomes: dict[str, str]
+    tickets: Tickets
+    again: Tickets
+    repaired: Answer
+    left_open: Tickets
+    closed: dict[str, list[str]]
+    ready_at_last: dict[str, str]
+    writes_of_the_last_run: dict[str, int] = field(default_factory=dict)
+
+
+async def tickets_by_node(site: Site) -> Tickets:
+    found: Tickets = {}
+    for ticket in await site.tickets():
+        row = (ticket["id"], ticket["category"], ticket["locator"], ticket["action"])
+        found.setdefault(ticket["node"], []).append(row)
+    return found
+
+
+def counted(site: Site) -> dict[str, int]:
+    return {name: sum(machine.writes.values()) for name, machine in site.world.machines.items()}
+
+
+def placed(rows: list[Must]) -> dict[str, str]:
+    """Which fault strikes which machine."""
+    return {must.fault: f"gpu-12-{index + 1:02}" for index, must in enumerate(rows)}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story]:
+    place = tmp_path_factory.mktemp("faults")
+    nodes = placed(HANDS)
+    faults = [(node, fault) for fault, node in nodes.items()]
+    async with start_fleet(place / "sim", nodes=len(nodes), racks=1, faults=faults, speed=600) as fleet:
+        site = Site(fleet, place / "state")
+        first = await site.bringup()
+        outcomes, tickets = await site.outcomes(), await tickets_by_node(site)
+        await site.bringup()
+        again = await tickets_by_node(site)
+        for node in nodes.values():
+            site.world.repair(node, None)
+        repaired = await site.bringup()
+        left_open = await tickets_by_node(site)
+        closed: dict[str, list[str]] = {}
+        for ticket in await site.tickets(everything=True):
+            closed.setdefault(ticket["node"], []).append(ticket["status"])
+        before = counted(site)
+        await site.bringup()
+        after = counted(site)
+        last = {name: after[name] - before[name] for name in after}
+        yield Story(nodes, first, outcomes, tickets, again, repaired, left_open, closed, await site.outcomes(), last)
+
+
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("must", HANDS, ids=lambda must: must.fault.partition(":")[0])
-async def test_a_fault_in_metal_becomes_one_ticket_and_the_repair_closes_it(must: Must, site_of: Start) -> None:
-    site = await site_of(faults=[(NODE, must.fault)])
-    first = await site.bringup()
-    assert first.status == 1
-    assert await site.outcomes() == {NODE: must.outcome}
-    tickets = await site.tickets()
-    found = brief(tickets)
+async def test_a_fault_in_metal_becomes_one_ticket_and_the_repair_closes_it(must: Must, story: Story) -> None:
+    node = story.nodes[must.fault]
+    assert story.first.status == 1
+    assert story.outcomes[node] == must.outcome
+    found = story.tickets.get(node, [])
     assert len(found) == len(must.tickets), found
-    for (category, locator, action), (want_category, want_part, want_action) in zip(found, must.tickets, strict=True):
+    for (_, category, locator, action), (want_category, want_part, want_action) in zip(
+        found, must.tickets, strict=True
+    ):
         assert (category, action) == (want_category, want_action)
         assert want_part in locator
-
-    await site.bringup()
-    assert [ticket["id"] for ticket in await site.tickets()] == [ticket["id"] for ticket in tickets]
-
-    site.world.repair(NODE, None)
-    after = await site.bringup()
-    assert after.status == 0, after.err
-    assert await site.tickets() == []
-    assert [ticket["status"] for ticket in await site.tickets(everything=True)] == ["verified"] * len(tickets)
-
-    writes = site.writes()
-    again = await site.bringup()
-    assert again.status == 0
-    assert site.writes() == writes, "a node that is ready got a write"
+    assert story.again.get(node) == found, "seen again, the fault keeps its ticket"
+    assert story.left_open.get(node, []) == []
+    assert story.closed[node] == ["verified"] * len(found)
+    assert story.ready_at_last[node] == "ready", story.repaired.err
+    assert story.writes_of_the_last_run[node] == 0, "a node that is ready got a write"
 
 
+@dataclass
+class Quiet:
+    """The fleet whose faults send nobody."""
+
+    site: Site
+    nodes: dict[str, str]
+    outcomes: dict[str, str]
+    tickets: Tickets
+    writes_of_the_second_run: dict[str, int]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def quiet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Quiet]:
+    place = tmp_path_factory.mktemp("quiet")
+    nodes = placed(NOBODY)
+    faults = [(node, fault) for fault, node in nodes.items()]
+    async with start_fleet(place / "sim", nodes=len(nodes), racks=1, faults=faults, speed=600) as fleet:
+        site = Site(fleet, place / "state")
+        await site.bringup()
+        outcomes, tickets = await site.outcomes(), await tickets_by_node(site)
+        before = counted(site)
+        await site.bringup()
+        after = counted(site)
+        yield Quiet(site, nodes, outcomes, tickets, {name: after[name] - before[name] for name in after})
+
+
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("must", NOBODY, ids=lambda must: must.fault.partition(":")[0])
-async def test_nobody_goes_for(must: Must, site_of: Start) -> None:
-    site = await site_of(faults=[(NODE, must.fault)])
-    answer = await site.bringup()
-    assert await site.outcomes() == {NODE: must.outcome}, answer.out
-    assert answer.status == (0 if must.outcome == "ready" else 1)
-    assert await site.tickets() == []
+async def test_nobody_goes_for(must: Must, quiet: Quiet) -> None:
+    node = quiet.nodes[must.fault]
+    assert quiet.outcomes[node] == must.outcome
+    assert quiet.tickets.get(node, []) == []
     if must.outcome == "ready":
-        machine = site.world.by_name(NODE)
+        machine = quiet.site.world.by_name(node)
         boot = next(drive for drive in machine.drives if drive.boot)
-        assert machine.os_serial == boot.serial
-        writes = site.writes()
-        assert (await site.bringup()).status == 0
-        assert site.writes() == writes
+        assert machine.installed is not None
+        assert machine.installed.disk_serial == boot.serial
+        assert quiet.writes_of_the_second_run[node] == 0
+
+
+async def test_a_rack_without_dhcp_is_one_sentence_and_nobody_goes(site_of: Start) -> None:
+    site = await site_of(nodes=3, faults=[(NODE, "no_dhcp")])
+    answer = await site.bringup()
+    assert answer.status == 1
+    assert set((await site.outcomes()).values()) == {"needs-us"}
+    assert await site.tickets() == []
+    assert any("DHCP" in line["ask"] for line in answer.lines if line["event"] == "finding-made")
 
 
 async def test_a_bmc_that_stores_nothing_is_named_and_nobody_goes(site_of: Start) -> None:
@@ -103,4 +190,4 @@ async def test_a_bmc_that_stores_nothing_is_named_and_nobody_goes(site_of: Start
     assert await site.tickets() == []
     why = next(row["why"] for row in (await site.provision("status", "--output", "json")).json)
     assert "boot" in why.lower()
-    assert site.world.by_name(NODE).writes["bmc:boot"] == 1, "a write that did not hold is not sent again and again"
+    assert site.world.by_name(NODE).writes["bmc:boot"] <= 2, "what did not hold is asked for once more, no oftener"
