@@ -14,6 +14,8 @@ from datetime import datetime
 from provision.model.evidence import Evidence, Part, PartKind, Reading, Value
 from provision.model.node import Node
 from provision.model.profile import PartSpec, Profile
+from provision.triage.cabling import port_of
+from provision.triage.facts import label
 
 _NOUN = {
     PartKind.GPU: "GPU",
@@ -97,9 +99,8 @@ def _lost(
     text = f"{found} of {spec.count} {noun}s are there"
     parts = _of_kind(kind, evidence)
     absent = [item.part for item in parts if item.reading is Reading.ABSENT]
-    places = absent or [
-        Part(kind, place, place) for place in gaps_in([e.part.locator for e in parts if _fits(kind, spec, e)], lost)
-    ]
+    here = [e for e in parts if e.reading is not Reading.ABSENT and _fits(kind, spec, e)]
+    places = absent or _told_gone(kind, here, evidence, lost) or _inferred(node, kind, here, evidence, lost)
     if len(places) == lost:
         for part in places:
             yield Evidence(node.name, part, Reading.ABSENT, "expect/count", now, text, values=base)
@@ -110,16 +111,44 @@ def _lost(
     yield Evidence(node.name, part, Reading.ABSENT, "expect/count", now, text, values=base)
 
 
+def _told_gone(kind: PartKind, here: Sequence[Evidence], evidence: Sequence[Evidence], lost: int) -> list[Part]:
+    """Parts that a log line names and that are not there, if they are as many as are missing."""
+    places = {label(item.part.locator) for item in here}
+    told = {
+        label(item.part.locator): item.part
+        for item in evidence
+        if item.reading is Reading.EVENT and item.part.kind is kind and label(item.part.locator) not in places
+    }
+    return list(told.values()) if len(told) == lost else []
+
+
+def _inferred(
+    node: Node, kind: PartKind, here: Sequence[Evidence], evidence: Sequence[Evidence], lost: int
+) -> list[Part]:
+    """Places by the gap they leave: in the cabling plan for cards (slots are no row), in the numbering for the rest."""
+    if kind is not PartKind.NIC:
+        return [Part(kind, place, place) for place in gaps_in([item.part.locator for item in here], lost)]
+    if not any(item.source == "redfish/ports" for item in evidence):
+        return []
+    gone = [cable.nic for cable in node.cabling if port_of(cable, evidence, "redfish/ports") is None]
+    slots = [f"Slot {found[1]}" if (found := re.search(r"slot\W?(\d+)", nic, re.IGNORECASE)) else nic for nic in gone]
+    return [Part(kind, place, place) for place in dict.fromkeys(slots)]
+
+
 def gaps_in(labels: Sequence[str], lost: int) -> list[str]:
     """The labels missing from a row: ``Bay 0, Bay 1, Bay 3`` lacks ``Bay 2``; at the end the next ones.
 
-    Empty if the labels do not form one numbered row.
+    The longest row of one stem is taken (boot drives may be labelled otherwise); empty if there is none of three.
     """
-    split = [m for text in labels if (m := re.fullmatch(r"(.*?)(\d+)", text))]
-    if not split or len(split) != len(labels) or len({m[1] for m in split}) != 1:
+    rows: dict[str, set[int]] = {}
+    for text in labels:
+        if found := re.fullmatch(r"(.*?)(\d+)", text):
+            rows.setdefault(found[1], set()).add(int(found[2]))
+    stem, row = max(rows.items(), key=lambda item: len(item[1]), default=("", set[int]()))
+    if len(row) < 3:
         return []
-    numbers, stem = sorted({int(m[2]) for m in split}), split[0][1]
-    inside = [n for n in range(numbers[0], numbers[-1]) if n not in numbers]
+    numbers = sorted(row)
+    inside = [n for n in range(numbers[0], numbers[-1]) if n not in row]
     if len(inside) > lost:
         return []
     before = list(range(1, numbers[0]))[-(lost - len(inside)) :] if lost > len(inside) else []

@@ -90,6 +90,8 @@ def _finding(node: Node, place: str, hits: Sequence[Hit]) -> Finding:
     for weight in carried.values():
         doubt *= 1 - weight
     place = place or item.part.locator
+    if rule.part_kind is PartKind.CABLE and place.startswith(("riser ", "backplane ")):
+        place = place.capitalize()  # a log writes it in a sentence, the board in capitals
     moved = place != item.part.locator
     part = Part(rule.part_kind or item.part.kind, place if moved else item.part.name, place, item.part.parent)
     others = {hit.rule.id for hit in hits} - {rule.id}

@@ -138,8 +138,14 @@ def feed_of(node: Node, locator: str) -> str:
 
 
 def pdu_of(feed: str) -> str:
-    """The PDU of an outlet: ``pdu-12a/7``, ``pdu-12a:7`` and ``pdu-12a outlet 7`` hang on ``pdu-12a``."""
-    for mark in ("/", ":", " "):
+    """The PDU of an outlet: ``pdu-12a/7``, ``pdu-12a:7``, ``pdu-12a outlet 7`` and ``pdu-12a-7`` hang on ``pdu-12a``.
+
+    A dash may belong to the PDU's own name: it parts the outlet only where a number stays before it (``pdu-12``).
+    """
+    for mark in ("/", ":"):
         if mark in feed:
-            return feed.split(mark, maxsplit=1)[0] if mark == " " else feed.rsplit(mark, 1)[0]
-    return feed
+            return feed.rsplit(mark, 1)[0]
+    if " " in feed:
+        return feed.split(" ", maxsplit=1)[0]
+    head, _, outlet = feed.rpartition("-")
+    return head if outlet.isdigit() and any(c.isdigit() for c in head) else feed

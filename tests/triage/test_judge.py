@@ -10,6 +10,7 @@ from provision.model.evidence import Evidence
 from provision.model.finding import Finding, Verdict
 from provision.model.profile import PartSpec
 from provision.triage.judge import judge
+from provision.triage.scene import pdu_of
 from tests.triage.healthy import changed, healthy, with_reading, without
 from tests.triage.makers import NODE, NOW, PROFILE, ago, seen
 
@@ -310,3 +311,30 @@ def test_a_clock_or_a_spare_supply_hides_no_failed_check() -> None:
     pulled = with_reading(healthy(), "redfish/psus", "PSU.Slot.2", "no-input")
     status = seen("boot", "MAAS", "fact", "maas/status", values={"status": "Failed deployment"})
     assert {f.rule for f in verdict([*pulled, status]).findings} == {"PSU-NO-INPUT", "MAAS-FAILED"}
+
+
+def test_an_event_log_that_repeats_another_is_one_sign() -> None:
+    """A SEL carries the Lclog's sentence under a raw number."""
+    said = {"locator": "DIMM A2", "text": "Multi-bit errors on DIMM A2.", "severity": "critical"}
+    coded = seen("dimm", "DIMM.Socket.A2", "event", "redfish/lclog", code="MEM0001", **said)
+    raw = seen("dimm", "DIMMA2", "event", "redfish/sel", code="01011960", **said)
+    assert one([*healthy(), coded, raw]).rule == "DIMM-LOG-MULTIBIT"
+
+
+def test_a_missing_card_is_placed_by_the_cabling_plan_not_by_gaps_between_slots() -> None:
+    card = [e for e in without(healthy(), "nic", "NIC.Slot.5") if e.part.name != "NIC.Slot.5-1-1"]
+    assert brief(one(card))[:2] == ("nic", "Slot 5")
+
+
+@pytest.mark.parametrize(
+    ("feed", "pdu"),
+    [
+        ("pdu-12a/7", "pdu-12a"),
+        ("pdu-12a:7", "pdu-12a"),
+        ("pdu-12a-7", "pdu-12a"),
+        ("pdu-12a outlet 7", "pdu-12a"),
+        ("pdu-12", "pdu-12"),
+    ],
+)
+def test_an_outlet_names_its_pdu(feed: str, pdu: str) -> None:
+    assert pdu_of(feed) == pdu
