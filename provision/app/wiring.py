@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from provision.app.clock import SystemClock
 from provision.config.inventory import SiteInventory, load, select
@@ -98,8 +99,14 @@ class Wiring:
         """A client for one BMC; the caller closes it."""
         from provision.adapters.redfish.bmc import RedfishBmc
 
+        profile = self.profile(node)
         return RedfishBmc(
-            node, self.credential(node), self.store, clock=self.clock, profile_boot_nic=self.profile(node).boot_nic
+            node,
+            self.credential(node),
+            self.store,
+            clock=self.clock,
+            profile_boot_nic=profile.boot_nic,
+            boot_method=profile.boot_method,
         )
 
     def maas(self) -> Maas:
@@ -177,7 +184,7 @@ class Wiring:
         """Tools of one node for one run."""
         return Tools(
             bmc=self.bmc(node),
-            maas=self.maas(),
+            maas=self.maas() if self.settings.maas is not None else cast("Maas", _NoMaas(self.settings)),
             playbooks=self.playbooks(),
             shell=self.shell(),
             clock=self.clock,
@@ -214,6 +221,16 @@ class Wiring:
         for part in (self._playbooks, self._shell, self._maas, self._store):
             if part is not None:
                 await part.close()
+
+
+class _NoMaas:
+    """Stands where MAAS would on a site without one: whoever asks it anything hears which setting is missing."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def __getattr__(self, name: str) -> object:
+        return self._settings.need_maas()
 
 
 def _text(path: Path) -> str:
