@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from provision.sim import find
+from provision.sim.ailments import ailment
 from provision.sim.parts import Fault, SimDrive, SimError, SimGpu, SimNic, SimPcieSlot
 
 if TYPE_CHECKING:
@@ -186,6 +187,21 @@ def _dhcp_on(machine: SimMachine, arg: str) -> None:
     others = (m for m in machine.world.machines.values() if m.rack == machine.rack and m is not machine)
     if not any(other.has_fault("no_dhcp") for other in others):
         machine.world.dhcp_dead_racks.discard(machine.rack)
+
+
+def _sicken(machine: SimMachine, name: str) -> None:
+    machine.sick.clear()
+    if name == "job_pending":
+        machine.queue_job({"ProcVirtualization": "Enabled"})
+    elif name == "ntp_on":
+        machine.ntp = True
+
+
+def _heal(machine: SimMachine, name: str) -> None:
+    if name == "job_pending":
+        machine.jobs = [job for job in machine.jobs if "ProcVirtualization" not in job.attributes]
+    elif name == "ntp_on":
+        machine.ntp = False
 
 
 def _line(message_id: str, text: str, severity: str = "Critical", *, fqdd: str = "", clears: bool = False) -> Says:
@@ -361,6 +377,13 @@ FAULTS: dict[str, FaultKind] = {
         mend=_not_busy,
     ),
     "bmc_stores_nothing": FaultKind("the BMC says that it stored the boot override and does not"),
+    "bmc_sick": FaultKind(
+        "the BMC misbehaves in one of the ways that real ones did",
+        "a name or case of ailments (R6)",
+        ailment,
+        strike=_sicken,
+        mend=_heal,
+    ),
     "deploy_fails_once": FaultKind("the first installation fails"),
     "deploy_fails": FaultKind("every installation fails"),
     "commissioning_fails": FaultKind("a commissioning script fails"),

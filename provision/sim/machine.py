@@ -121,6 +121,7 @@ class SimMachine:
         self.bmc_busy_until = 0.0
         self.bmc_latency_s = 0.0
         self.faults: list[Fault] = []
+        self.sick: Counter[str] = Counter()  # what a sick BMC remembers from one request to the next
         self.log: list[LogEntry] = []
         self.writes: Counter[str] = Counter()
         self.sessions: Counter[str] = Counter()
@@ -236,6 +237,12 @@ class SimMachine:
         """The BMC's clock was set; ``offset_s`` is what it is ahead of true time afterwards."""
         self.bmc_clock_offset_s = offset_s
         self.faults = [fault for fault in self.faults if fault.kind != "clock_off"]
+
+    def queue_job(self, attributes: dict[str, str]) -> BiosJob:
+        """A BIOS job for the next POST."""
+        job = BiosJob(101 + len(self.jobs), self.bmc_now(), attributes)
+        self.jobs.append(job)
+        return job
 
     def disk_order(self) -> list[SimDrive]:
         """Present drives in the order in which this boot's kernel numbers them (nvme0n1 first)."""

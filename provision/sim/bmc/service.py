@@ -7,15 +7,18 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 
+from provision.sim.bmc.ailing import Case
 from provision.sim.bmc.answers import AnswerError, answer, raw
 from provision.sim.bmc.manager import JOBS
 from provision.sim.bmc.sessions import SESSIONS, Doorkeeper
 from provision.sim.bmc.shapes import ROOT, Resource
 from provision.sim.bmc.sickness import SICKNESS, Proceed
+from provision.sim.bmc.spoiling import TREATMENTS
 from provision.sim.bmc.tree import Tree, page, selected
 from provision.sim.bmc.writes import manager_reset_path, name_of, write
 from provision.sim.machine import SimMachine
@@ -45,7 +48,9 @@ class Service:
             await asyncio.sleep(self.machine.bmc_latency_s)
         proceed: Proceed = _bind(self, request)
         for fault in tuple(self.machine.faults):
-            if fault.kind in SICKNESS:
+            if fault.kind == "bmc_sick" and (treat := TREATMENTS.get(fault.arg)) is not None:
+                proceed = partial(treat, Case(self.machine, request, proceed, self.well))
+            elif fault.kind in SICKNESS:
                 proceed = _wrap(self.machine, fault, request, proceed)
         try:
             return await proceed()

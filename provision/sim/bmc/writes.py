@@ -10,7 +10,7 @@ from provision.sim.bmc.answers import AnswerError, success
 from provision.sim.bmc.manager import ATTRIBUTES, JOBS
 from provision.sim.bmc.shapes import MANAGER, Resource
 from provision.sim.bmc.system import BOOT_ENABLED, BOOT_MODES, BOOT_TARGETS
-from provision.sim.machine import BiosJob, PressRefusedError, SimMachine
+from provision.sim.machine import PressRefusedError, SimMachine
 
 MANAGER_RESTART_S = 180  # an iDRAC takes two to seven minutes until Redfish is complete again
 
@@ -127,14 +127,8 @@ def _boot(machine: SimMachine, path: str, body: Mapping[str, Any]) -> tuple[int,
     elif "BootSourceOverrideMode" in boot:
         # Naming the mode, also the one it has, queues a BIOS job and costs a second boot (R660, iDRAC 7.10.30.05).
         override.mode = boot["BootSourceOverrideMode"]
-        _queue(machine, {})
+        machine.queue_job({})
     return (200, success()) if row.dell else (204, None)
-
-
-def _queue(machine: SimMachine, attributes: dict[str, str]) -> BiosJob:
-    job = BiosJob(101 + len(machine.jobs), machine.bmc_now(), attributes)
-    machine.jobs.append(job)
-    return job
 
 
 def _clock(machine: SimMachine, body: Mapping[str, Any]) -> tuple[int, Resource | None]:
@@ -163,7 +157,7 @@ def _bios(machine: SimMachine, body: Mapping[str, Any]) -> tuple[int, Resource |
             raise AnswerError(400, "SYS429", f"The property {name} is not valid here.", name)
     if any(job.state == "Scheduled" for job in machine.jobs):
         raise AnswerError(400, "SYS011", "The pending values are committed already.")
-    job = _queue(machine, {name: str(value) for name, value in attributes.items()})
+    job = machine.queue_job({name: str(value) for name, value in attributes.items()})
     return 202, {"@odata.id": f"{JOBS}/{job.name}"}
 
 

@@ -1,0 +1,34 @@
+"""One machine of each maker through the whole bring-up: found, set to network boot, pressed, installed, ready."""
+
+from __future__ import annotations
+
+import pytest
+
+from provision.sim.families import FAMILIES
+from tests.journeys.conftest import Start
+
+NODE = "gpu-12-01"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_a_machine_of_each_maker_becomes_ready(family: str, site_of: Start) -> None:
+    """Power is in our hand, so that the boot override and the button of each maker are used."""
+    site = await site_of(family=family, power_by="provision")
+    answer = await site.bringup()
+    rows = (await site.provision("status", "--output", "json")).json
+    assert await site.outcomes() == {NODE: "ready"}, rows
+    assert answer.status == 0
+    assert await site.tickets() == []
+    machine = site.world.by_name(NODE)
+    assert machine.installed is not None
+    assert machine.installed.disk_serial == next(drive.serial for drive in machine.drives if drive.boot)
+    # Commissioning and deployment: one override and one press each, and no job beside them.
+    assert machine.writes["bmc:boot"] == 2, machine.writes
+    presses = sum(count for name, count in machine.writes.items() if name.startswith("bmc:reset:"))
+    assert presses == 2, machine.writes
+    assert machine.jobs == []
+    assert machine.sessions["login"] == machine.sessions["logout"]
+
+    writes = site.writes()
+    assert (await site.bringup()).status == 0
+    assert site.writes() == writes, "a node that is ready got a write"
