@@ -70,7 +70,8 @@ AILMENTS: dict[str, tuple[str, str]] = {
 
 
 def ailment(machine: SimMachine, arg: str) -> str:
-    """The name of an ailment, given by name or by case."""
+    """The name of an ailment, given by name or by case; ``collects_data`` by default."""
+    arg = arg or "collects_data"
     name = next((own for own, (case, _) in AILMENTS.items() if case == arg), arg)
     if name not in AILMENTS:
         listed = ", ".join(f"{own} ({case})" for own, (case, _) in AILMENTS.items())

@@ -379,7 +379,7 @@ FAULTS: dict[str, FaultKind] = {
     "bmc_stores_nothing": FaultKind("the BMC says that it stored the boot override and does not"),
     "bmc_sick": FaultKind(
         "the BMC misbehaves in one of the ways that real ones did",
-        "a name or case of ailments (R6)",
+        "a name of ailments, or a case (default R6)",
         ailment,
         strike=_sicken,
         mend=_heal,
