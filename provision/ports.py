@@ -73,17 +73,23 @@ class Bmc(Protocol):
 class Maas(Protocol):
     """A MAAS region, seen from one run. Listings are shared by all nodes of a rack, never one poll per node."""
 
-    async def machine(self, node: Node, macs: Sequence[MacAddress]) -> Machine | None:
-        """The machine with one of these MACs (or this hostname), from the rack's newest listing."""
+    async def machine(self, node: Node, macs: Sequence[MacAddress], *, uuid: str | None = None) -> Machine | None:
+        """The machine with one of these MACs (or this hardware UUID, or hostname), from the rack's newest listing."""
 
-    async def fresh(self, node: Node, macs: Sequence[MacAddress]) -> Machine | None:
+    async def fresh(self, node: Node, macs: Sequence[MacAddress], *, uuid: str | None = None) -> Machine | None:
         """The same, read for this node just now: the look before a write."""
+
+    async def power_drift(self, system_id: str, spec: MachineSpec) -> str:
+        """How MAAS's power parameters differ from the spec's, in words without secrets; empty if they agree."""
+
+    async def erases_on_release(self) -> bool:
+        """True if the region wipes all drives of whatever is released (``enable_disk_erasing_on_release``)."""
 
     async def create(self, spec: MachineSpec) -> None:
         """Write: a machine, without starting its commissioning."""
 
     async def adopt(self, system_id: str, spec: MachineSpec) -> None:
-        """Write: make an existing machine ours (hostname, power, zone, pool)."""
+        """Write: make an existing machine ours (hostname, power, zone, pool, tags, missing MACs)."""
 
     async def commission(self, system_id: str, *, scripts: Sequence[str], tests: Sequence[str]) -> None:
         """Write: start commissioning."""
@@ -106,8 +112,14 @@ class Maas(Protocol):
     async def deploy(self, system_id: str, spec: DeploySpec) -> None:
         """Write: install."""
 
-    async def release(self, system_id: str, why: str) -> None:
-        """Write: give the machine back. ERASES what MAAS erases by its settings."""
+    async def release(self, system_id: str, why: str, *, erase: bool = False) -> None:
+        """Write: give the machine back; what is on it is lost. ``erase`` wipes ALL its drives."""
+
+    async def mark_broken(self, system_id: str, why: str) -> None:
+        """Write: keep the machine out of the pool. It must be owned; a deployed one would be released by it."""
+
+    async def mark_fixed(self, system_id: str, why: str) -> None:
+        """Write: Broken → Ready."""
 
     async def results(self, system_id: str) -> tuple[ScriptResult, ...]:
         """Scripts of the newest commissioning, testing and installation runs."""

@@ -392,14 +392,14 @@ class FakeMaas:
         by_mac = next((m for m in known if set(m.macs) & set(macs)), None)
         return by_mac or next((m for m in known if m.hostname == node.name), None)
 
-    async def machine(self, node: Node, macs: Sequence[MacAddress]) -> Machine | None:
+    async def machine(self, node: Node, macs: Sequence[MacAddress], *, uuid: str | None = None) -> Machine | None:
         self._reach()
         if self.world.clock.monotonic() - self._listed_at >= self._listing_s:
             self._listed, self._listed_at = self._all(), self.world.clock.monotonic()
             self.reads += 1
         return self._find(self._listed.values(), node, macs)
 
-    async def fresh(self, node: Node, macs: Sequence[MacAddress]) -> Machine | None:
+    async def fresh(self, node: Node, macs: Sequence[MacAddress], *, uuid: str | None = None) -> Machine | None:
         self._reach()
         self.reads += 1
         return self._find(self._all().values(), node, macs)
@@ -436,6 +436,7 @@ class FakeMaas:
                 power_type=power,
                 zone=spec.zone or "default",
                 pool=spec.pool or "default",
+                tags=spec.tags,
             )
 
         self.world.write(spec.hostname, "create", effect)
@@ -450,6 +451,8 @@ class FakeMaas:
                 power_type=power,
                 zone=spec.zone or metal.machine.zone,
                 pool=spec.pool or metal.machine.pool,
+                macs=tuple(dict.fromkeys((*metal.machine.macs, *spec.macs))),
+                tags=tuple(dict.fromkeys((*metal.machine.tags, *spec.tags))),
             )
 
         self._write(system_id, "adopt", None, effect)
@@ -499,7 +502,23 @@ class FakeMaas:
 
         self._write(system_id, "deploy", {Status.READY, Status.ALLOCATED}, effect)
 
-    async def release(self, system_id: str, why: str) -> None:
+    async def power_drift(self, system_id: str, spec: MachineSpec) -> str:
+        self._reach()
+        return ""
+
+    async def erases_on_release(self) -> bool:
+        self._reach()
+        return False
+
+    async def mark_broken(self, system_id: str, why: str) -> None:
+        effect = lambda metal: self.world.set(metal, Status.BROKEN, error_description=why)  # noqa: E731
+        self._write(system_id, "mark-broken", {Status.ALLOCATED, Status.FAILED_DEPLOYMENT}, effect)
+
+    async def mark_fixed(self, system_id: str, why: str) -> None:
+        effect = lambda metal: self.world.set(metal, Status.READY, owner=None, receipt=None)  # noqa: E731
+        self._write(system_id, "mark-fixed", {Status.BROKEN}, effect)
+
+    async def release(self, system_id: str, why: str, *, erase: bool = False) -> None:
         def effect(metal: Metal) -> None:
             assert metal.machine is not None
             metal.erasures += metal.machine.status is Status.DEPLOYED

@@ -70,7 +70,8 @@ class Machine:
 
     ``error_description`` outlives its cause and ``status_message`` is the last event, not the state (measured on
     3.6.3): never judge by them without the status. ``boot_disk_id`` is MAAS's choice; ``root_disk_ids`` are the
-    drives on which ``/`` and the EFI partition lie by the layout.
+    drives on which ``/`` and the EFI partition lie by the layout, ``layout`` what carries ``/`` there: ``flat``,
+    ``lvm``, ``other``, or empty where nothing does.
     """
 
     system_id: str
@@ -96,6 +97,7 @@ class Machine:
     zone: str = ""
     pool: str = ""
     tags: tuple[str, ...] = ()
+    layout: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +121,15 @@ class MachineSpec:
 
 @dataclass(frozen=True, slots=True)
 class DeploySpec:
-    """``user_data`` is cloud-init text and holds the host's private SSH key: a secret."""
+    """``user_data`` is cloud-init text and holds the host's private SSH key: a secret.
+
+    ``ephemeral`` boots the image into memory and leaves every drive alone.
+    """
 
     series: str
     kernel: str | None
     user_data: Secret
+    ephemeral: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,8 @@ class Node:
     ``bmc_address`` is ``host`` or ``host:port``; ``unit`` the rack unit of its lowest edge, counted from 1;
     ``power_feeds`` name the PDU outlets in the order of the PSUs (PSU 1 first); ``macs`` are addresses that the
     inventory already knows (usually none: the BMC is asked); ``ssh`` is where the deployed host is to be found
-    when the inventory says so, otherwise MAAS is asked.
+    when the inventory says so, otherwise MAAS is asked; ``rack_controller`` is who serves it its image (empty: one
+    for all).
     """
 
     name: str
@@ -87,3 +88,4 @@ class Node:
     zone: str | None = None
     pool: str | None = None
     tags: tuple[str, ...] = ()
+    rack_controller: str = ""

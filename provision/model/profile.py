@@ -32,11 +32,16 @@ class PartSpec:
 
 @dataclass(frozen=True, slots=True)
 class DiskFacts:
-    """What is known of one drive, from whoever was asked. ``serial`` and ``model`` are as printed."""
+    """What is known of one drive, from whoever was asked. ``serial`` and ``model`` are as printed.
+
+    ``bus`` is ``nvme``, ``sata``, ``sas`` or what else was said; ``slot`` the place as the BMC prints it (``Bay 4``).
+    """
 
     serial: str
     model: str
     size_bytes: int
+    bus: str | None = None
+    slot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +49,15 @@ class DiskRule:
     """Which drive carries the operating system. Exactly one drive must match, or nothing is installed.
 
     ``model`` is a substring without case, ``serial`` a regular expression over the whole serial number, sizes
-    are bytes and inclusive.
+    are bytes and inclusive; ``bus`` and ``slot`` are compared whole, without case.
     """
 
     model: str | None = None
     serial: str | None = None
     min_bytes: int | None = None
     max_bytes: int | None = None
+    bus: str | None = None
+    slot: str | None = None
 
     def matches(self, disk: DiskFacts) -> bool:
         """True if this drive satisfies every part of the rule that is set."""
@@ -59,6 +66,8 @@ class DiskRule:
             and (self.serial is None or re.fullmatch(self.serial, disk.serial) is not None)
             and (self.min_bytes is None or disk.size_bytes >= self.min_bytes)
             and (self.max_bytes is None or disk.size_bytes <= self.max_bytes)
+            and (self.bus is None or self.bus.lower() == (disk.bus or "").lower())
+            and (self.slot is None or self.slot.lower() == (disk.slot or "").lower())
         )
 
     def __str__(self) -> str:
@@ -71,19 +80,28 @@ class DiskRule:
             parts.append(f"at least {self.min_bytes} bytes")
         if self.max_bytes is not None:
             parts.append(f"at most {self.max_bytes} bytes")
+        if self.bus is not None:
+            parts.append(f"on the {self.bus} bus")
+        if self.slot is not None:
+            parts.append(f"in {self.slot!r}")
         return " and ".join(parts) or "any drive"
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The operating system: MAAS release name (``jammy``) and kernel (``ga-22.04``), None for the default."""
+    """The operating system: MAAS release name (``jammy``) and kernel (``ga-22.04``), None for the default.
+
+    ``ephemeral``: it runs from memory and touches no drive; ``layout`` and the boot-disk rule mean nothing then.
+    """
 
     series: str
     kernel: str | None = None
     layout: str = "flat"
+    ephemeral: bool = False
 
     def __str__(self) -> str:
-        return self.series if self.kernel is None else f"{self.series}/{self.kernel}"
+        name = self.series if self.kernel is None else f"{self.series}/{self.kernel}"
+        return f"{name} in memory" if self.ephemeral else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +128,11 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What one node is to become. ``image_epoch`` counts the wishes to erase it; bring-up never raises it."""
+    """What one node is to become. ``image_epoch`` counts the wishes to erase it; bring-up never raises it.
+
+    ``erase_data``: a release that this run may send wipes every drive, not only the operating system's.
+    """
 
     profile: Profile
     image_epoch: int
+    erase_data: bool = False

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+# Fifteen installations of an 8 GB image at once broke down (discourse.maas.io/t/11707): an image that
+# takes more than five minutes to arrive is too many at once.
+IMAGE_PATIENCE_S = 300.0
+
 
 class PowerBy(StrEnum):
     """Whose hand is on the power button. Never both: two hands on one button race."""
@@ -16,17 +20,32 @@ class PowerBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much may go on at once. Counts are nodes."""
+    """How much may go on at once. Counts are nodes.
+
+    ``image_gbps`` is what one rack controller can send (Gbit/s), ``image_gb`` the size of an image (GB): so many nodes
+    may install behind one rack controller that each still gets its image within ``IMAGE_PATIENCE_S``.
+    """
 
     in_flight: int = 512
     per_rack: int = 64
     per_power_feed: int = 64
     deployments: int = 32
+    image_gbps: float | None = None
+    image_gb: float = 4.0
+
+    @property
+    def per_rack_controller(self) -> int | None:
+        """Deployments at once behind one rack controller; None without a bandwidth. At least one."""
+        if self.image_gbps is None:
+            return None
+        return max(1, int(self.image_gbps * IMAGE_PATIENCE_S / (self.image_gb * 8)))
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """``pace`` multiplies every pause and deadline (1.0 is a real site; a simulated fleet may run faster).
+    """``handover_power``: with ``power_by: provision``, a node that is accepted goes to MAAS's own power driver.
+
+    ``pace`` multiplies every pause and deadline (1.0 is a real site; a simulated fleet may run faster).
 
     ``deadlines_s`` and ``max_acts`` override a stage's own figures, by stage name.
     """
@@ -40,3 +59,4 @@ class Site:
     may_change_bios: bool = False
     commissioning_scripts: tuple[str, ...] = ()
     testing_scripts: tuple[str, ...] = ()
+    handover_power: bool = False

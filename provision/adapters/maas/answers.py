@@ -193,7 +193,16 @@ def _bad_request(peer: str, operation: str, answer: Answer) -> RefusedError:
         # The complaint about the power type that comes with it is only an echo of this one (measured).
         return RefusedError(peer, operation, macs, code=MAC_IN_USE)
     if any("already exists" in message for message in fields.get("hostname", [])):
-        return RefusedError(peer, operation, "another machine has this hostname", code=HOSTNAME_IN_USE)
+        return RefusedError(
+            peer,
+            operation,
+            "another machine has this hostname: delete or rename that one in MAAS",
+            code=HOSTNAME_IN_USE,
+        )
+    if any(name.startswith("power_") for name in fields):
+        said = "; ".join(f"{name}: {' '.join(words)}" for name, words in fields.items() if name.startswith("power_"))
+        detail = f"MAAS does not take the power settings ({said[:400]}): correct bmc_address and BMC login"
+        return RefusedError(peer, operation, detail, code="power")
     parts = [" ".join(said) if name == "__all__" else f"{name}: {' '.join(said)}" for name, said in fields.items()]
     return RefusedError(peer, operation, "; ".join(parts)[:600], code="400")
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from provision.adapters.maas import parse
 from provision.adapters.maas.answers import HOSTNAME_IN_USE, MAC_IN_USE
 from provision.adapters.maas.listing import Listing, parsed
+from provision.adapters.maas.power import drift, identity
 from provision.adapters.maas.site import complaints
 from provision.adapters.maas.transport import Form, Transport
-from provision.errors import MisconfiguredError, RefusedError, UnavailableError
+from provision.errors import GarbledError, RefusedError, UnavailableError
 from provision.model.machine import DeploySpec, MaasEvent, Machine, MachineSpec, Receipt, ScriptResult, Status
 from provision.model.node import MacAddress, Node
 from provision.model.profile import Profile
 from provision.model.secret import Secret
-from provision.model.site import PowerBy
 from provision.ports import Clock
 
 # MAAS takes a new interface in these states only (recorded: 409 elsewhere).
@@ -59,6 +59,8 @@ class MaasRegion:
         self._nodes = tuple(nodes)
         self._run = run
         self._enable_ssh = enable_ssh
+        self._powers: dict[str, Mapping[str, Any]] = {}
+        self._wipes: bool | None = None
 
     async def machine(self, node: Node, macs: Sequence[MacAddress], *, uuid: str | None = None) -> Machine | None:
         """The machine with one of these MACs (or this hostname), from the rack's newest listing."""
@@ -67,6 +69,24 @@ class MaasRegion:
     async def fresh(self, node: Node, macs: Sequence[MacAddress], *, uuid: str | None = None) -> Machine | None:
         """The same, read for this node just now. With ``uuid``, unfinished machines are searched for it at last."""
         return await self._listing.fresh(node, macs, uuid)
+
+    async def power_drift(self, system_id: str, spec: MachineSpec) -> str:
+        """How MAAS's power parameters differ; read once a run and after our own edits. They hold the password."""
+        if system_id not in self._powers:
+            operation = f"read the power parameters of {self._name(system_id)}"
+            body = await self._transport.read("Machine.power_parameters", operation, system_id=system_id)
+            if not isinstance(body, dict):
+                raise GarbledError(self._transport.peer, operation, "no parameters in the answer")
+            self._powers[system_id] = body
+        return await drift(self._transport.peer, spec, self._powers[system_id])
+
+    async def erases_on_release(self) -> bool:
+        """The region's setting, read once a run."""
+        if self._wipes is None:
+            query = [("name", "enable_disk_erasing_on_release")]
+            answer = await self._transport.read("MAAS.get_config", "read whether a release erases disks", query)
+            self._wipes = answer not in (False, None, "", "false", "False", 0)
+        return self._wipes
 
     async def create(self, spec: MachineSpec) -> None:
         """Make the machine in one request, zone and pool included, without starting its commissioning.
@@ -77,7 +97,11 @@ class MaasRegion:
             UnavailableError: nobody knows whether it was made, or it was there already (an earlier create that
                 answered 503 and worked, or a machine that enlisted itself): look again, then adopt.
         """
-        form = [*_identity(spec), ("commission", "false"), *(("mac_addresses", mac.text) for mac in spec.macs)]
+        form = [
+            *await identity(self._transport.peer, spec),
+            ("commission", "false"),
+            *(("mac_addresses", mac.text) for mac in spec.macs),
+        ]
         operation = f"create {spec.hostname}"
         try:
             async with self._changing(hostname=spec.hostname):
@@ -103,7 +127,9 @@ class MaasRegion:
         operation = f"adopt {self._name(system_id)} as {spec.hostname}"
         seen = self._listing.last_seen(system_id)
         # The architecture that commissioning found is only corrected, never repeated: MAAS checks it against images.
-        form = [pair for pair in _identity(spec) if pair[0] != "architecture" or not _agrees(seen, spec)]
+        known = await identity(self._transport.peer, spec)
+        form = [pair for pair in known if pair[0] != "architecture" or not _agrees(seen, spec)]
+        self._powers.pop(system_id, None)
         async with self._changing(system_id=system_id, hostname=spec.hostname):
             body = await self._write("Machine.update", operation, form, system_id=system_id)
             machine = parsed(self._transport, operation, parse.machine, body)
@@ -134,7 +160,10 @@ class MaasRegion:
 
     async def set_layout(self, system_id: str, layout: str, root_disk_id: int) -> None:
         """Partition anew. MAAS takes the disk by its number only, whatever its documentation says (recorded)."""
-        form = [("storage_layout", layout), ("root_device", str(root_disk_id))]
+        form = [("storage_layout", layout)]
+        # A custom layout names its drives itself: a commissioning script of the site has written it.
+        if layout != "custom":
+            form.append(("root_device", str(root_disk_id)))
         await self._act("Machine.set_storage_layout", f"lay out {layout} on", system_id, form)
 
     async def allocate(self, system_id: str) -> None:
@@ -161,11 +190,26 @@ class MaasRegion:
         form: list[tuple[str, str | Secret]] = [("distro_series", spec.series), ("user_data", coded)]
         if spec.kernel:
             form.append(("hwe_kernel", spec.kernel))
+        if spec.ephemeral:
+            form.append(("ephemeral_deploy", "true"))
         await self._act("Machine.deploy", "deploy", system_id, [*form, *self._comment("")])
 
-    async def release(self, system_id: str, why: str) -> None:
-        """Give the machine back. Whether disks are erased is MAAS's setting."""
-        await self._act("Machine.release", "release", system_id, self._comment(why))
+    async def release(self, system_id: str, why: str, *, erase: bool = False) -> None:
+        """Give the machine back. ``erase`` wipes every drive, quickly: MAAS has no time limit for the slow way.
+
+        Without it MAAS is told to wipe nothing; whether it obeys where its own setting says otherwise depends on the
+        version, so ask ``erases_on_release`` first.
+        """
+        form = [("erase", "true"), ("quick_erase", "true")] if erase else [("erase", "false")]
+        await self._act("Machine.release", "release", system_id, [*form, *self._comment(why)])
+
+    async def mark_broken(self, system_id: str, why: str) -> None:
+        """Keep it out of the pool. MAAS takes this from the owner only (403 otherwise, recorded)."""
+        await self._act("Machine.mark_broken", "mark broken", system_id, [("comment", why[:250])])
+
+    async def mark_fixed(self, system_id: str, why: str) -> None:
+        """Broken → Ready. A broken mark under power leaves the owner; this takes it away."""
+        await self._act("Machine.mark_fixed", "mark fixed", system_id, self._comment(why))
 
     async def results(self, system_id: str) -> tuple[ScriptResult, ...]:
         """Scripts of the newest commissioning, testing and installation runs; outputs of those that did not pass."""
@@ -263,27 +307,3 @@ def _agrees(seen: Machine | None, spec: MachineSpec) -> bool:
 
 def _interface_names(body: Any) -> set[str]:
     return {str(one.get("name")) for one in body.get("interface_set") or [] if isinstance(one, dict)}
-
-
-def _identity(spec: MachineSpec) -> list[tuple[str, str | Secret]]:
-    """What MAAS is to know, in the fields that create and edit share.
-
-    The power address is a bare address with an optional port: MAAS 3.6.0 to 3.6.4 and 3.7.0 refuse anything else
-    (recorded), all versions take it.
-    """
-    form: list[tuple[str, str | Secret]] = [("hostname", spec.hostname), ("architecture", spec.architecture)]
-    if spec.power_by is PowerBy.PROVISION:
-        form.append(("power_type", "manual"))
-    elif spec.credential is None:
-        raise MisconfiguredError(
-            f"{spec.hostname}: MAAS is to press the power button, but no BMC credential was found for it"
-        )
-    else:
-        form += [
-            ("power_type", "redfish"),
-            ("power_parameters_power_address", (spec.bmc_address.partition("://")[2] or spec.bmc_address).rstrip("/")),
-            ("power_parameters_power_user", spec.credential.user),
-            ("power_parameters_power_pass", spec.credential.password),
-        ]
-    form += [(name, value) for name, value in (("zone", spec.zone), ("pool", spec.pool)) if value]
-    return form

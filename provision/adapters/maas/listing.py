@@ -19,6 +19,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from uuid import UUID
 
 from provision.adapters.maas import parse
 from provision.adapters.maas.transport import Transport
@@ -175,7 +176,7 @@ class Listing:
             machines = list(found.values())
             self._unfinished = at, machines
         for machine in machines:
-            if machine.hardware_uuid == known.uuid:
+            if same_uuid(machine.hardware_uuid, known.uuid):
                 self._keep(rack, machine, known.asked_mark)
                 known.system_id = machine.system_id
 
@@ -210,12 +211,26 @@ def _chosen(known: _Known, machines: Iterable[Machine]) -> str | None:
     every = list({machine.system_id: machine for machine in machines}.values())
     ours = (
         [machine for machine in every if known.owns(machine)]
-        or [machine for machine in every if known.uuid is not None and machine.hardware_uuid == known.uuid]
+        or [machine for machine in every if same_uuid(machine.hardware_uuid, known.uuid)]
         or [machine for machine in every if known.is_named(machine)]
     )
     first = known.macs[0] if known.macs else None
     ours.sort(key=lambda machine: (not known.is_named(machine), first not in machine.macs, machine.system_id))
     return ours[0].system_id if ours else None
+
+
+def same_uuid(one: str | None, other: str | None) -> bool:
+    """True for one hardware UUID, also where one side shows its first three fields with their bytes turned round.
+
+    SMBIOS 2.6 made them little-endian; BMCs and kernels differ in whether they obey.
+    """
+    if not one or not other:
+        return False
+    try:
+        a, b = UUID(one), UUID(other)
+    except ValueError:
+        return one.lower() == other.lower()
+    return a == b or a.bytes_le == b.bytes
 
 
 def _names(node: Node) -> set[str]:

@@ -64,6 +64,7 @@ def machine(body: Any) -> Machine:
         zone=_text(_map(body.get("zone")).get("name")),
         pool=_text(_map(body.get("pool")).get("name")),
         tags=tuple(_text(tag) for tag in _list(body.get("tag_names")) if _text(tag)),
+        layout=layout(body),
     )
 
 
@@ -92,6 +93,19 @@ def root_disk_ids(body: Mapping[str, Any]) -> tuple[int, ...]:
         if any(_text(_map(part.get("filesystem")).get("mount_point")) in _ROOTS for part in _parts(device)):
             found.update(dict.fromkeys(_drives(device, devices, depth=4)))
     return tuple(found)
+
+
+def layout(body: Mapping[str, Any]) -> str:
+    """What carries ``/``: ``flat`` (a drive or its partition), ``lvm`` (a volume of a group), ``other``, or empty."""
+    devices = [_map(one) for one in _list(body.get("blockdevice_set"))]
+    for device in devices:
+        if any(_text(_map(part.get("filesystem")).get("mount_point")) == "/" for part in _parts(device)):
+            if device.get("type") != "virtual":
+                return "flat"
+            name = _text(device.get("name"))
+            uses = [_text(part.get("used_for")) for other in devices for part in _parts(other)]
+            return "lvm" if any(use.startswith("LVM") and _serves(use, name) for use in uses) else "other"
+    return ""
 
 
 def _drives(device: Mapping[str, Any], devices: Sequence[Mapping[str, Any]], *, depth: int) -> Iterator[int]:
@@ -126,9 +140,17 @@ def _disks(body: Mapping[str, Any]) -> Iterator[MaasDisk]:
                 serial=_text(device.get("serial")),
                 model=_text(device.get("model")),
                 size_bytes=int(size) if isinstance(size, int | float) else 0,
+                bus=_bus(device),
             ),
             id_path=_text(device.get("id_path")) or None,
         )
+
+
+def _bus(device: Mapping[str, Any]) -> str | None:
+    """By the kernel's name and MAAS's own tags: it has no field for the bus."""
+    tags = {_text(tag).lower() for tag in _list(device.get("tags"))}
+    named = next((bus for bus in ("nvme", "sata", "sas") if bus in tags), None)
+    return named or ("nvme" if _text(device.get("name")).startswith("nvme") else None)
 
 
 def _interfaces(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -53,6 +53,23 @@ async def complaints(transport: Transport, profiles: Sequence[Profile], nodes: S
     return tuple(found)
 
 
+async def unknown_scripts(transport: Transport, names: Sequence[str]) -> list[str]:
+    """One sentence per script or tag of scripts that the region does not have; a commission would be refused."""
+    wanted = [name for name in dict.fromkeys(names) if name != "none"]
+    if not wanted or not await transport.offers("NodeScripts.read"):
+        return []
+    body = await transport.read("NodeScripts.read", "list the scripts")
+    scripts = [one for one in body if isinstance(one, dict)] if isinstance(body, list) else []
+    there = {str(one.get("name")) for one in scripts}
+    there |= {str(tag) for one in scripts for tag in one.get("tags") or []}
+    return [
+        f"{transport.peer}: there is no script {name}, with which machines are to be commissioned or tested: upload "
+        "it to MAAS, or take it out of commissioning_scripts and testing_scripts"
+        for name in wanted
+        if name not in there
+    ]
+
+
 def _clock(transport: Transport) -> list[str]:
     skew = transport.skew_s
     if skew is None or abs(skew) <= _MOST_SKEW_S:

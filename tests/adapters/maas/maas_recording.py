@@ -90,7 +90,7 @@ class Player:
             found = re.fullmatch(r"(.*/)op-(\w+)", path)
             pairs = {(str(key), str(value)) for key, value in query}
             path, pairs = (found[1], pairs | {("op", found[2])}) if found else (path, pairs)
-            return path, pairs, {(str(key), str(value)) for key, value in form if key != "comment"}
+            return path, pairs, {(str(key), str(value)) for key, value in form if key not in {"comment", "erase"}}
 
         method, path, query, form = asked
         then = plain(recorded["path"], recorded["query"], recorded.get("form", []))

@@ -27,9 +27,9 @@ HANDLERS: dict[str, tuple[str, list[str], list[str]]] = {
     "Machine": (
         "machines/{system_id}/",
         ["system_id"],
-        ["GET", "PUT", "DELETE"]
+        ["GET", "GET power_parameters", "PUT", "DELETE"]
         + [f"POST {op}" for op in ["commission", "abort", "deploy", "release", "set_storage_layout", "set_owner_data"]]
-        + ["POST set_workload_annotations"],
+        + ["POST set_workload_annotations", "POST mark_broken", "POST mark_fixed"],
     ),
     "BlockDevice": ("nodes/{system_id}/blockdevices/{id}/", ["system_id", "id"], ["GET", "POST set_boot_disk"]),
     "Interfaces": ("nodes/{system_id}/interfaces/", ["system_id"], ["GET", "POST create_physical"]),
@@ -42,6 +42,8 @@ HANDLERS: dict[str, tuple[str, list[str], list[str]]] = {
     "Version": ("version/", [], ["GET"]),
     "BootResources": ("boot-resources/", [], ["GET"]),
     "RackControllers": ("rackcontrollers/", [], ["GET"]),
+    "Maas": ("maas/", [], ["GET get_config"]),
+    "NodeScripts": ("scripts/", [], ["GET"]),
     "Zones": ("zones/", [], ["GET"]),
     "ResourcePools": ("resourcepools/", [], ["GET"]),
 }
@@ -117,6 +119,8 @@ class Region:
     clock_ahead_s: float = 0.0
     results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     logs: list[dict[str, Any]] = field(default_factory=list)
+    wipes: bool = False
+    scripts: tuple[str, ...] = ("20-a", "smart")
     nonces: set[str] = field(default_factory=set)
     connections: set[Any] = field(default_factory=set)
     made: int = 0
@@ -298,11 +302,16 @@ class Region:
         for name in ("zone", "pool"):
             if name in form:
                 machine[name] = {"name": form[name]}
+        mark = "power_parameters_"
+        given = {name.removeprefix(mark): value for name, value in form.items() if name.startswith(mark)}
+        machine["_power"] = machine.get("_power", {}) | given
 
     def _machine(self, call: Call, system_id: str, form: dict[str, str]) -> web.Response:  # noqa: PLR0912
         machine = self.machines.get(system_id)
         if machine is None:
             return _text(404, "No Machine matches the given query.")
+        if call.op == "power_parameters":
+            return web.json_response(machine.get("_power", {}))
         if call.method == "GET":
             return web.json_response(machine)
         if machine["locked"]:
@@ -315,6 +324,8 @@ class Region:
             "deploy": ({4, 10}, 9),
             "release": ({6, 8, 9, 10, 11}, 4),
             "abort": ({1, 9}, -1),
+            "mark_broken": (set(range(23)) if machine["owner"] else set(), 8),
+            "mark_fixed": ({8}, 4),
         }
         stale = json.loads(json.dumps(machine))
         if call.op in {"set_owner_data", "set_workload_annotations"}:
@@ -335,7 +346,9 @@ class Region:
             if call.op == "deploy":
                 machine |= {"owner": "admin", "distro_series": form["distro_series"].rpartition("/")[2]}
                 machine["hwe_kernel"] = form.get("hwe_kernel", "ga-22.04")
-            if call.op == "release":
+            if call.op == "mark_broken":
+                machine["error_description"] = form["comment"]
+            if call.op in {"release", "mark_fixed"}:
                 machine |= {"owner": None, "owner_data": {}, "distro_series": ""}
         return web.json_response(machine)
 
@@ -392,6 +405,12 @@ class Region:
 
     def _rackcontrollers(self, call: Call, rest: list[str]) -> web.Response:
         return web.json_response(self.racks)
+
+    def _maas(self, call: Call, rest: list[str]) -> web.Response:
+        return web.json_response(self.wipes)
+
+    def _scripts(self, call: Call, rest: list[str]) -> web.Response:
+        return web.json_response([{"name": name, "tags": ["gpu"]} for name in self.scripts])
 
     def _zones(self, call: Call, rest: list[str]) -> web.Response:
         return web.json_response([{"name": "default"}, {"name": "hall-a"}])

@@ -205,11 +205,11 @@ async def test_what_maas_quotes_back_holds_no_password(client: Make, region: Reg
 
 
 async def test_no_body_is_ever_multipart_or_empty_multipart(client: Make, region: Region) -> None:
-    system_id = region.add(NODE.name, [mac(3).text], status=10)
-    await client().release(system_id, "")
-    release = region.calls[-1]
-    assert release.headers["Content-Type"] == "application/x-www-form-urlencoded"
-    assert release.form == []
+    system_id = region.add(NODE.name, [mac(3).text], status=1)
+    await client().abort(system_id, "")
+    abort = region.calls[-1]
+    assert abort.headers["Content-Type"] == "application/x-www-form-urlencoded"
+    assert abort.form == []
 
 
 async def test_the_sites_url_is_kept_and_its_connection_too(client: Make, region: Region) -> None:
