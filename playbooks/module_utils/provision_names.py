@@ -46,7 +46,7 @@ class NamesError(ValueError):
     """The wishes contradict themselves or are not understood; the text is a sentence for an operator."""
 
 
-def wants(packages, architecture="amd64"):
+def wants(packages):
     """Everything a node needs, in the order of the roles. ``packages`` maps KEYS to texts.
 
     Raises:
@@ -96,7 +96,9 @@ def driver_wants(version, source="cuda", modules="dkms-open", fabric=True, imex=
     if modules not in MODULES:
         raise NamesError(f"nvidia-modules {modules!r}: expected one of {', '.join(MODULES)}")
     if modules == "prebuilt-open" and source != "ubuntu":
-        raise NamesError("nvidia-modules prebuilt-open: only the ubuntu archive has prebuilt modules; set nvidia-source")
+        raise NamesError(
+            "nvidia-modules prebuilt-open: only the ubuntu archive has prebuilt modules; set nvidia-source"
+        )
     server = source == "ubuntu"
     suffix = f"-{branch}-server" if server else ("" if branch >= 590 else f"-{branch}")
     side = f"-{branch}" if server or branch < 580 else ""
@@ -109,7 +111,7 @@ def driver_wants(version, source="cuda", modules="dkms-open", fabric=True, imex=
     if source == "cuda" and branch >= 590:
         first = [f"nvidia-driver-pinning-{version}", f"nvidia-driver-pinning-{branch}"]
         found.append(_want("gpu", first, "", family, first=True))
-    found.append(_module(branch, suffix, version, modules, kernel, server, family))
+    found.append(_module(branch, suffix, version, modules, kernel, family))
     found.append(own(f"nvidia-utils{suffix}"))
     # Who carries the persistence daemon changed with the branches: whichever of these the mirror has.
     found.append(own("nvidia-persistenced", f"nvidia-compute-utils{suffix}"))
@@ -120,7 +122,7 @@ def driver_wants(version, source="cuda", modules="dkms-open", fabric=True, imex=
     return found
 
 
-def _module(branch, suffix, version, modules, kernel, server, family):
+def _module(branch, suffix, version, modules, kernel, family):
     kind = "" if modules == "dkms-proprietary" else "-open"
     if modules == "prebuilt-open":
         match = _RELEASE.fullmatch(kernel or "")
@@ -129,8 +131,6 @@ def _module(branch, suffix, version, modules, kernel, server, family):
         # Its version is the kernel's, so only the loaded module can tell the driver's (check driver-version).
         names = [f"linux-modules-nvidia-{branch}-server-open-{kernel}"]
         return _want("gpu", names, "", family)
-    if server:
-        return _want("gpu", [f"nvidia-dkms{suffix}{kind}"], version, family, aligned=True)
     return _want("gpu", [f"nvidia-dkms{suffix}{kind}"], version, family, aligned=True)
 
 
@@ -142,7 +142,9 @@ def driver_branch(version):
     """
     match = _DRIVER.fullmatch(str(version))
     if match is None:
-        raise NamesError(f"nvidia-driver {version!r}: a full version such as 570.124.06 was expected, not only a branch")
+        raise NamesError(
+            f"nvidia-driver {version!r}: a full version such as 570.124.06 was expected, not only a branch"
+        )
     branch = int(match.group(1))
     if branch < OLDEST_BRANCH:
         raise NamesError(f"nvidia-driver {version}: branches before {OLDEST_BRANCH} are not known here")
@@ -154,7 +156,7 @@ def cuda_major(branch):
     return 13 if branch >= 580 else 12 if branch >= 525 else 11
 
 
-def rivals(version, source="cuda"):
+def rivals():
     """Regular expressions of packages that may not stay beside this driver: other branches and other spellings."""
     parts = ("dkms", "utils", "compute-utils", "fabricmanager", "imex", "open", "headless", "driver", "kernel-source")
     names = [rf"nvidia-{part}(-\d{{3}})?(-server)?(-open)?" for part in parts]
