@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -50,17 +51,19 @@ class Screen:
 
     def _draw(self) -> Group:
         board, now = self._board, self._now()
-        table = Table(title=None, expand=False)
+        tallies = {rack: board.counts(rack) for rack in board.racks()}
+        # Every stage keeps its column; what holds nobody at all (queued, interrupted) takes no room of 80 columns.
+        shown = [outcome for outcome in Outcome if any(tally[outcome.value] for tally in tallies.values())]
+        queued = any(tally[""] for tally in tallies.values())
+        table = Table(box=SIMPLE_HEAD, expand=False, padding=(0, 1, 0, 0))
         table.add_column("rack")
-        table.add_column("queued", justify="right")
-        for stage in board.stages:
-            table.add_column(stage, justify="right")
-        for outcome in Outcome:
+        for name in (["queued"] if queued else []) + list(board.stages):
+            table.add_column(name, justify="right")
+        for outcome in shown:
             table.add_column(Text(OUTCOME_WORDS[outcome], style=_COLOURS[outcome]), justify="right")
-        for rack in board.racks():
-            tally = board.counts(rack)
-            cells = [_count(tally[""])] + [_count(tally[stage]) for stage in board.stages]
-            cells += [Text(_count(tally[o.value]), style=_COLOURS[o]) for o in Outcome]  # type: ignore[misc]
+        for rack, tally in tallies.items():
+            cells = [Text(_count(tally[stage])) for stage in ([""] if queued else []) + list(board.stages)]
+            cells += [Text(_count(tally[o.value]), style=_COLOURS[o]) for o in shown]
             table.add_row(clean(rack) or "–", *cells)
         return Group(self._head(now), table, *self._tail())
 
