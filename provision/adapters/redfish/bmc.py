@@ -27,8 +27,9 @@ class RedfishBmc:
     """One BMC for one run. The session opens at the first call; ``close`` logs out on every path.
 
     ``profile_boot_nic`` is the profile's ``boot_nic``: a port by id, printed place or MAC; ``boot_method`` its method,
-    None if PXE and HTTP are equally welcome. ``clock`` gives pauses and deadlines. Writes go out once; reads are
-    repeated for as long as ``limits`` say.
+    None if PXE and HTTP are equally welcome. ``clock`` gives pauses and deadlines. With ``guids`` the harvest reads
+    InfiniBand GUIDs also where they cost requests of their own. Writes go out once; reads are repeated for as long as
+    ``limits`` say.
 
     Raises:
         MisconfiguredError: the node's ``bmc_fingerprint`` is no SHA-256.
@@ -44,11 +45,13 @@ class RedfishBmc:
         profile_boot_nic: str | None = None,
         boot_method: BootMethod | None = None,
         limits: BmcLimits | None = None,
+        guids: bool = False,
     ) -> None:
         fixed = node.bmc_fingerprint
         self._node = node
         self._boot_nic = profile_boot_nic
         self._boot_method = boot_method
+        self._guids = guids
         self._session = RedfishSession(
             node.bmc_address,
             credential,
@@ -74,7 +77,7 @@ class RedfishBmc:
             if self._harvest is None:
                 service = await self._surveyed(whole=True)
                 reader = self._reader(service)
-                _, ports = await self._ports(reader, service)
+                _, ports = await self._ports(reader, service, guids=self._guids)
                 harvest = Harvest(identity(service), ports.ports, (*service.gaps, *reader.gaps))
                 if reader.transient:
                     return harvest
@@ -107,7 +110,7 @@ class RedfishBmc:
         """Evidence of every part, read afresh: links and states may have changed since the harvest."""
         service = await self._again(await self._surveyed(whole=True))
         reader = self._reader(service)
-        facts, ports = await self._ports(reader, service)
+        facts, ports = await self._ports(reader, service, guids=True)
         evidence = await read_health(reader, service, self._node.name, facts, ports, self._session.clock)
         return Health(tuple(evidence), tuple(dict.fromkeys((*service.gaps, *reader.gaps))))
 
@@ -146,8 +149,8 @@ class RedfishBmc:
     async def _system(self, service: Service) -> Json:
         return (await self._session.get(service.path)).json(self._session.peer)
 
-    async def _ports(self, reader: Reader, service: Service) -> tuple[NetworkFacts, Ports]:
-        facts = await read_network(reader, service)
+    async def _ports(self, reader: Reader, service: Service, *, guids: bool) -> tuple[NetworkFacts, Ports]:
+        facts = await read_network(reader, service, guids=guids)
         ports = network_ports(
             facts,
             service.quirks,

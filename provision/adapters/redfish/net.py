@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from provision.adapters.redfish.answers import Json
 from provision.adapters.redfish.boot_port import enabled_devices
 from provision.adapters.redfish.netfacts import Card, NetworkFacts
+from provision.adapters.redfish.port_words import is_infiniband, port_macs
+from provision.adapters.redfish.quirks import Quirks
 from provision.adapters.redfish.service import Service
 from provision.adapters.redfish.values import last_segment, link, mac, objects, text
 from provision.adapters.redfish.walk import Listing, Reader
@@ -16,8 +19,12 @@ from provision.errors import PeerError, RefusedError
 SOURCE = "redfish/ports"
 
 
-async def read_network(reader: Reader, service: Service) -> NetworkFacts:
-    """Read interfaces, cards, boot options, BIOS attributes and LLDP neighbours side by side."""
+async def read_network(reader: Reader, service: Service, *, guids: bool = True) -> NetworkFacts:
+    """Read interfaces, cards, boot options, BIOS attributes and LLDP neighbours side by side.
+
+    Without ``guids`` the functions of InfiniBand cards are not read where their ports tell the addresses: half of all
+    requests of a GPU server with eight such cards.
+    """
     system, quirks = service.system, service.quirks
     lldp = f"{service.path.rstrip('/')}/{quirks.lldp}" if quirks.lldp else None
     interfaces, adapters, bios, heard, options = await reader.gather(
@@ -33,10 +40,7 @@ async def read_network(reader: Reader, service: Service) -> NetworkFacts:
         adapters = await _adapters_anywhere(reader, service)
     known = {text(item, "Id"): item for item in interfaces.members}
     cards = await reader.gather(
-        *(
-            _card(reader, adapter, whole=not (quirks.functions_repeat_interfaces and _told(Card(adapter), known)))
-            for adapter in adapters.members
-        )
+        *(_card(reader, adapter, _depth(quirks, Card(adapter), known, guids=guids)) for adapter in adapters.members)
     )
     return NetworkFacts(
         interfaces=interfaces.members,
@@ -115,13 +119,45 @@ async def _adapters_of(reader: Reader, chassis: str, *, guess: bool) -> Listing:
     return await reader.members(path, SOURCE)
 
 
-async def _card(reader: Reader, adapter: Json, *, whole: bool) -> Card:
-    if not whole:
+class _Depth(Enum):
+    """How much of a card has to be read."""
+
+    NOTHING = 0
+    PORTS = 1
+    ALL = 2
+
+
+def _depth(quirks: Quirks, card: Card, interfaces: Mapping[str | None, Json], *, guids: bool) -> _Depth:
+    if not quirks.functions_repeat_interfaces:
+        return _Depth.ALL
+    if _told(card, interfaces):
+        return _Depth.NOTHING
+    # The interfaces leave out InfiniBand; of Ethernet cards that they tell badly (a DPU) everything is wanted.
+    outside = card.function_ids and not any(name in interfaces for name in card.function_ids)
+    return _Depth.PORTS if outside and not guids else _Depth.ALL
+
+
+async def _card(reader: Reader, adapter: Json, depth: _Depth) -> Card:
+    if depth is _Depth.NOTHING:
         return Card(adapter)
+    if depth is _Depth.PORTS:
+        lean = _claimed(Card(adapter, ports=await _ports(reader, adapter)))
+        if lean is not None:
+            return lean
     functions, ports = await reader.gather(
         reader.members(link(adapter, "NetworkDeviceFunctions"), SOURCE), _ports(reader, adapter)
     )
     return Card(adapter, functions.members, (*ports, *await _linked_ports(reader, functions.members, ports)))
+
+
+def _claimed(card: Card) -> Card | None:
+    """The card with its functions by name alone, if each has an InfiniBand port that tells its address; else None."""
+    for name in card.function_ids:
+        own = [port for port in card.ports if (told := text(port, "Id")) and f"{name}-".startswith(f"{told}-")]
+        if len(own) != 1 or not is_infiniband({}, own[0], name) or not any(port_macs(own[0])):
+            return None
+    functions = tuple({"Id": name} for name in card.function_ids)
+    return Card(card.adapter, functions, card.ports) if functions else None
 
 
 async def _linked_ports(reader: Reader, functions: tuple[Json, ...], ports: tuple[Json, ...]) -> tuple[Json, ...]:

@@ -26,6 +26,7 @@ from provision.adapters.redfish.port_words import (
     is_virtual,
     link_of,
     lldp_of,
+    port_macs,
     speed_of,
 )
 from provision.adapters.redfish.quirks import Quirks
@@ -34,7 +35,6 @@ from provision.adapters.redfish.values import (
     last_segment,
     link,
     mac,
-    macs,
     natural,
     text,
 )
@@ -159,7 +159,7 @@ def _draft(
     model: str | None,
 ) -> Draft:
     ethernet = dig(function, "Ethernet") or {}
-    addresses = [*macs(dig(port, "Ethernet", "AssociatedMACAddresses")), *macs(port.get("AssociatedNetworkAddresses"))]
+    addresses = list(port_macs(port))
     current = mac(dig(ethernet, "MACAddress")) or mac(text(function, "MACAddress"))
     permanent = mac(dig(ethernet, "PermanentMACAddress")) or current or (addresses[0] if addresses else None)
     own = text(function, "Id") or text(port, "Id") or ""
@@ -203,7 +203,7 @@ def _port_of(function: Mapping[str, Any], index: int, card: Card) -> int | None:
         if (place and last_segment(place) in ends) or text(port, "Id") in ends:
             return number_of_port
     for number_of_port, port in enumerate(card.ports):
-        told = [*macs(dig(port, "Ethernet", "AssociatedMACAddresses")), *macs(port.get("AssociatedNetworkAddresses"))]
+        told = list(port_macs(port))
         own = text(port, "Id") or ""
         if address in told or (own and (name == own or name.startswith(f"{own}-"))):
             return number_of_port

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from provision.adapters.redfish.values import dig, link, number, state, text, texts, whole
+from provision.adapters.redfish.values import dig, link, macs, number, state, text, texts, whole
 from provision.model.bmc import Link, Neighbour
+from provision.model.node import MacAddress
 
 _INTERNAL = re.compile(
     r"^(to[-_ ]?manager|to[-_ ]?host|usb|bmc|hostusb|idrac|ilo\b)"
@@ -32,6 +33,12 @@ def is_infiniband(function: Mapping[str, Any], port: Mapping[str, Any], name: st
         return kind == "infiniband"
     told = (text(port, "LinkNetworkTechnology") or text(port, "ActiveLinkTechnology") or "").lower()
     return told == "infiniband" or (not told and name.lower().startswith("infiniband"))
+
+
+def port_macs(port: Mapping[str, Any]) -> Iterator[MacAddress]:
+    """Addresses that a port lists, ``Port`` and the older ``NetworkPort`` alike; GUIDs among them are left out."""
+    yield from macs(dig(port, "Ethernet", "AssociatedMACAddresses"))
+    yield from macs(port.get("AssociatedNetworkAddresses"))
 
 
 def guids_of(function: Mapping[str, Any], port: Mapping[str, Any]) -> Iterator[str]:

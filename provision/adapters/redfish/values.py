@@ -15,16 +15,20 @@ from provision.model.node import MacAddress
 def dig(value: Any, *keys: str) -> Any:
     """The value below ``keys``, or None."""
     for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
+        # Parsed JSON is made of plain dicts; asking for a Mapping first costs five times as much.
+        value = value.get(key) if isinstance(value, dict | Mapping) else None
     return value
 
 
 def text(value: Any, *keys: str) -> str | None:
     """Non-empty text below ``keys``; numbers are shown as text, empty strings and placeholders are None."""
     found = dig(value, *keys)
-    if isinstance(found, bool) or not isinstance(found, str | int | float):
+    if isinstance(found, str):
+        shown = found.strip()
+    elif isinstance(found, bool) or not isinstance(found, int | float):
         return None
-    shown = str(found).strip()
+    else:
+        shown = str(found)
     return shown if shown and shown.lower() not in {"n/a", "none", "null", "unknown", "not available"} else None
 
 
@@ -108,18 +112,16 @@ def health(value: Any) -> str:
 
 def link(value: Any, *keys: str) -> str | None:
     """The address below ``keys``: ``{"@odata.id": …}`` or a bare string; None for anything else."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    if isinstance(value, Mapping):
+    value = dig(value, *keys)
+    if isinstance(value, dict):
         value = value.get("@odata.id")
     return value.strip() if isinstance(value, str) and value.strip().startswith("/") else None
 
 
 def links(value: Any, *keys: str) -> tuple[str, ...]:
     """All addresses of a list of links below ``keys``."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    if isinstance(value, Mapping):
+    value = dig(value, *keys)
+    if isinstance(value, dict):
         value = [value]
     found = [link(item) for item in value] if isinstance(value, list) else []
     return tuple(dict.fromkeys(item for item in found if item))
