@@ -9,12 +9,14 @@ from datetime import datetime
 from typing import Any
 
 from provision.errors import GarbledError
-from provision.model.decision import Decision, Done, Seen, Step, Stuck, Wait
+from provision.model.decision import Act, Decision, Done, Seen, Step, Stuck, Wait
 from provision.model.evidence import Evidence, Part, PartKind, Reading, Severity, Value
+from provision.model.machine import Machine, MachineSpec
 from provision.model.node import Address, Node
 from provision.model.profile import Goal
+from provision.model.site import PowerBy, Site
 from provision.ports import Tools
-from provision.stages.lookup import address_of, find_machine, narrow
+from provision.stages.lookup import address_of, find_machine, narrow, spec_of
 
 COMMAND = "/usr/local/sbin/provision-check"
 # The checks read counters and logs of every device; a drive that hangs on access costs its own time-outs.
@@ -22,10 +24,22 @@ CHECK_DEADLINE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
+class HandOver(Step):
+    """Give the power button to MAAS's own driver, for sites that want it back once a node is accepted."""
+
+    system_id: str
+    spec: MachineSpec
+
+
+@dataclass(frozen=True, slots=True)
 class Checked(Seen):
-    """``evidence`` holds one ``ssh/checks`` reading per check; None as address: MAAS does not name one yet."""
+    """``evidence`` holds one ``ssh/checks`` reading per check; None as address: MAAS does not name one yet.
+
+    ``hand_over`` is set where MAAS is to get the power button and does not have it.
+    """
 
     address: Address | None
+    hand_over: HandOver | None = None
 
 
 def decide(goal: Goal, seen: Checked) -> Decision:
@@ -41,6 +55,8 @@ def decide(goal: Goal, seen: Checked) -> Decision:
         return Stuck(f"{len(unknown)} of {len(checks)} checks could not look: " + "; ".join(map(_line, unknown)), True)
     if not checks:
         return Stuck(f"{COMMAND} made no checks: nobody knows whether this host is well", ours=True)
+    if seen.hand_over is not None:
+        return Act(seen.hand_over, "accepted: MAAS gets the power button back", pause_s=2)
     return Done(f"{len(checks)} checks say yes")
 
 
@@ -108,21 +124,34 @@ class Accept:
 
     async def observe(self, node: Node, tools: Tools) -> Checked:
         """Run the checks and let triage judge them."""
-        address = address_of(node, await find_machine(node, tools))
+        machine = await find_machine(node, tools)
+        address = address_of(node, machine)
         if address is None:
             return Checked(None)
         evidence = await run_checks(node, address, tools)
         verdict = tools.judge(node, tools.goal.profile, evidence, (), tools.clock.now())
-        return Checked(address, evidence=evidence, findings=verdict.findings)
+        hand_over = None
+        if machine is not None and _wanted_back(machine, tools.site):
+            hand_over = HandOver(machine.system_id, await spec_of(node, tools, PowerBy.MAAS))
+        return Checked(address, hand_over, evidence=evidence, findings=verdict.findings)
 
     def decide(self, goal: Goal, seen: Seen) -> Decision:
         """See ``decide`` above."""
         return decide(goal, narrow(seen, Checked))
 
     async def act(self, step: Step, node: Node, tools: Tools) -> None:
-        """Checks only read."""
-        raise TypeError(f"accept does not act: {step.name}")
+        """Checks only read; what may be written is whose button it is."""
+        match step:
+            case HandOver(system_id, spec):
+                await tools.maas.adopt(system_id, spec)
+            case _:
+                raise TypeError(f"accept does not know {step.name}")
 
     def forecast(self, goal: Goal) -> str:
         """For plans."""
         return "run the host's health checks"
+
+
+def _wanted_back(machine: Machine, site: Site) -> bool:
+    ours = site.handover_power and site.power_by is PowerBy.PROVISION
+    return ours and machine.power_type != "redfish" and not machine.locked

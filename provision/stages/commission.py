@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from provision.errors import UnavailableError
-from provision.model.bmc import BmcStatus
+from provision.model.bmc import BmcStatus, Power
 from provision.model.decision import Act, Decision, Done, Seen, Step, Stuck, Wait
 from provision.model.evidence import Evidence, Gap, Part, PartKind, Reading
 from provision.model.machine import MaasEvent, Machine, ScriptResult, Status
@@ -14,13 +14,16 @@ from provision.model.profile import Goal
 from provision.model.site import PowerBy
 from provision.ports import Tools
 from provision.stages.boot import Boot, act_boot, began, boot_evidence, forget, heard, next_move, observe_boot
+from provision.stages.disk import stale
 from provision.stages.lookup import (
     boot_port,
     count,
     events_evidence,
     failure_reason,
     find_machine,
+    marked_by_us,
     narrow,
+    noted_drives,
     port_mac,
     results_evidence,
     status_evidence,
@@ -51,9 +54,17 @@ class Abort(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class MarkFixed(Step):
+    """Take away the broken mark that we set: what it was for is repaired, or is to be tried again."""
+
+    system_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Commissioning(Seen):
     """``sent`` and ``aborted`` count this run's writes; ``contact`` is None while nobody looked whether MAAS heard of
-    the booted machine; ``silent_s`` counts from when this run saw it commissioning, paces removed."""
+    the booted machine; ``silent_s`` counts from when this run saw it commissioning, paces removed; ``stale`` is why
+    what MAAS knows of the machine's drives is not true any more, or empty."""
 
     machine: Machine | None
     scripts: tuple[str, ...] = ()
@@ -65,14 +76,17 @@ class Commissioning(Seen):
     boot: Boot | None = None
     bmc: BmcStatus | None = None
     reason: str = ""
+    stale: str = ""
 
 
-def decide(goal: Goal, seen: Commissioning) -> Decision:
+def decide(goal: Goal, seen: Commissioning) -> Decision:  # noqa: PLR0912 - one branch per line of the table
     """Towards Ready. Pure."""
     machine = seen.machine
     if machine is None:
         return Stuck("MAAS no longer knows this machine: it was deleted while we worked", ours=True)
     match machine.status:
+        case Status.READY if seen.stale and seen.sent == 0 and not machine.locked:
+            return _commission(machine, seen, seen.stale)
         case Status.READY | Status.ALLOCATED | Status.DEPLOYING | Status.DEPLOYED | Status.FAILED_DEPLOYMENT:
             return Done(f"MAAS: {machine.status.label}")
         case Status.NEW | Status.FAILED_COMMISSIONING if machine.locked:
@@ -92,6 +106,9 @@ def decide(goal: Goal, seen: Commissioning) -> Decision:
             return Stuck(f"MAAS's hardware tests failed: {seen.reason}; override or repeat them in MAAS")
         case Status.RELEASING | Status.DISK_ERASING:
             return Wait(f"MAAS: {machine.status.label}", pause_s=15)
+        case Status.BROKEN if marked_by_us(machine) and not machine.locked:
+            # Whoever comes here has passed every check of its parts since.
+            return Act(MarkFixed(machine.system_id), f"marked broken by us ({machine.error_description})", pause_s=5)
         case Status.BROKEN:
             why = machine.error_description or "no reason given"
             return Stuck(f"marked broken in MAAS ({why}): mark it fixed there", ours=True)
@@ -103,6 +120,23 @@ def power_failed(machine: Machine) -> bool:
     """New with this message means that MAAS's power command failed (facts: commissioning, failure)."""
     message = machine.status_message.lower()
     return "query node's bmc" in message or "reverting to new" in message
+
+
+# DSP0268 "BootProgress": what comes before the firmware has found its boot devices.
+_IN_POST = ("processor", "businit", "memory", "pciresource", "hardwareinit", "post")
+
+
+def silence(bmc: BmcStatus | None) -> str:
+    """What a silent machine is, by the BMC: off, hanging in POST (a dead boot), or up without a way to MAAS."""
+    if bmc is not None and bmc.power is Power.OFF:
+        return "the BMC says it is off: it lost power or never came on"
+    progress = bmc.progress if bmc is not None else None
+    if not progress or progress == "None":
+        return "the BMC does not say how far it booted; link, VLAN or DHCP, or a dead boot"
+    word = progress.lower().replace(" ", "")
+    if any(sign in word for sign in _IN_POST) and "complete" not in word:
+        return f"it hangs in POST ({progress}): a dead boot, the network has not been asked yet"
+    return f"POST is over ({progress}): link, VLAN, DHCP, or the way to MAAS's metadata"
 
 
 def _commission(machine: Machine, seen: Commissioning, why: str) -> Act:
@@ -117,9 +151,10 @@ def _going_on(machine: Machine, seen: Commissioning) -> Decision:
     if seen.silent_s > CONTACT_S:
         minutes = round(seen.silent_s / 60)
         if seen.aborted == 0:
-            return Act(Abort(machine.system_id), f"MAAS heard nothing of it for {minutes} minutes", pause_s=10)
+            why = f"MAAS heard nothing of it for {minutes} minutes: {silence(seen.bmc)}"
+            return Act(Abort(machine.system_id), why, pause_s=10)
         return Stuck(
-            f"booted from the network twice and MAAS never heard of it ({minutes} minutes): link, VLAN or DHCP"
+            f"booted from the network twice and MAAS never heard of it ({minutes} minutes): {silence(seen.bmc)}"
         )
     progress = f"; BMC: {seen.bmc.progress}" if seen.bmc is not None and seen.bmc.progress else ""
     return Wait(f"MAAS: {machine.status.label}{progress}", pause_s=30, operation=OPERATION)
@@ -146,6 +181,10 @@ class CommissionStage:
                 return await _observe_going_on(node, machine, tools, seen)
             case Status.FAILED_COMMISSIONING | Status.FAILED_TESTING if sent or machine.status is Status.FAILED_TESTING:
                 return await _observe_failed(node, machine, tools, seen)
+            case Status.READY:
+                port = boot_port(tools.goal.profile, await tools.bmc.harvest())
+                mac = port_mac(port) if port is not None else None
+                return replace(seen, stale=stale(tools.goal, machine, noted_drives(tools), mac))
             case _:
                 return seen
 
@@ -164,6 +203,8 @@ class CommissionStage:
                 forget(tools, OPERATION)
                 tools.notes["commission.aborted"] = count(tools, "commission.aborted") + 1
                 await tools.maas.abort(system_id, "no contact after a network boot; started again by provision")
+            case MarkFixed(system_id):
+                await tools.maas.mark_fixed(system_id, "tried again by provision")
             case _:
                 if not await act_boot(step, tools, OPERATION):
                     raise TypeError(f"commission does not know {step.name}")
@@ -221,8 +262,9 @@ async def _observe_failed(node: Node, machine: Machine, tools: Tools, seen: Comm
     reason = failure_reason(run, results, events)
     if run == OPERATION and not heard(results, events, run, began(events, OPERATION)):
         # MAAS gave up before our own patience ended: the same silence, seen from the other side.
-        evidence.append(await _no_contact(node, await tools.bmc.status(), MAAS_GIVES_UP_S, tools))
-        reason = f"MAAS never heard of the machine after its network boot ({reason})"
+        status = await tools.bmc.status()
+        evidence.append(await _no_contact(node, status, MAAS_GIVES_UP_S, tools))
+        reason = f"MAAS never heard of the machine after its network boot, and {silence(status)} ({reason})"
     return Commissioning(
         machine,
         seen.scripts,

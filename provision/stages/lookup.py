@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import TypeVar
 
 from provision.model.bmc import Harvest, Link, NicPort
 from provision.model.decision import Seen
 from provision.model.evidence import Evidence, Part, PartKind, Reading, Severity
-from provision.model.machine import MaasEvent, Machine, ScriptResult, Status
+from provision.model.machine import MaasEvent, Machine, MachineSpec, ScriptResult, Status
 from provision.model.node import Address, MacAddress, Node
-from provision.model.profile import Profile
+from provision.model.profile import DiskFacts, Profile
+from provision.model.site import PowerBy
 from provision.ports import Tools
 
 S = TypeVar("S", bound=Seen)
@@ -52,8 +55,24 @@ def macs_of(node: Node, profile: Profile, harvest: Harvest) -> tuple[MacAddress,
 
 async def find_machine(node: Node, tools: Tools) -> Machine | None:
     """The node's machine in MAAS, from the rack's listing or, before a write, read for it alone."""
-    macs = macs_of(node, tools.goal.profile, await tools.bmc.harvest())
-    return await (tools.maas.fresh if tools.fresh else tools.maas.machine)(node, macs)
+    harvest = await tools.bmc.harvest()
+    macs = macs_of(node, tools.goal.profile, harvest)
+    return await (tools.maas.fresh if tools.fresh else tools.maas.machine)(node, macs, uuid=harvest.identity.uuid)
+
+
+async def spec_of(node: Node, tools: Tools, power_by: PowerBy) -> MachineSpec:
+    """What MAAS is to know of the node, with the power button in this hand."""
+    return MachineSpec(
+        hostname=node.name,
+        architecture=tools.goal.profile.architecture,
+        macs=macs_of(node, tools.goal.profile, await tools.bmc.harvest()),
+        power_by=power_by,
+        bmc_address=node.bmc_address,
+        credential=tools.credential if power_by is PowerBy.MAAS else None,
+        zone=node.zone,
+        pool=node.pool,
+        tags=node.tags,
+    )
 
 
 def address_of(node: Node, machine: Machine | None) -> Address | None:
@@ -61,6 +80,43 @@ def address_of(node: Node, machine: Machine | None) -> Address | None:
     if node.ssh is not None:
         return node.ssh
     return Address(machine.addresses[0]) if machine is not None and machine.addresses else None
+
+
+# Begins the reason of a broken mark that we set: ours may be taken away by us, others' may not.
+OUR_MARK = "provision: "
+DRIVES = "preflight.drives"
+
+
+def marked_by_us(machine: Machine) -> bool:
+    """True for a machine that this program keeps out of the pool, with a ticket's reference as the reason."""
+    return machine.status is Status.BROKEN and machine.error_description.startswith(OUR_MARK)
+
+
+def note_drives(tools: Tools, evidence: Iterable[Evidence]) -> None:
+    """Keep the drives that the BMC shows, for the stages that compare them with MAAS's."""
+    tools.notes[DRIVES] = tuple(
+        DiskFacts(
+            serial=str(item.values.get("serial") or ""),
+            model=str(item.values.get("model") or ""),
+            size_bytes=size if isinstance(size := item.values.get("size_bytes"), int) else 0,
+            bus=str(item.values.get("protocol") or "").lower() or None,
+            slot=item.part.locator,
+        )
+        for item in evidence
+        if item.source == "redfish/drives" and item.reading is not Reading.ABSENT and item.values.get("serial")
+    )
+
+
+def noted_drives(tools: Tools) -> tuple[DiskFacts, ...]:
+    """The drives that the BMC showed in this run."""
+    drives = tools.notes.get(DRIVES, ())
+    return drives if isinstance(drives, tuple) else ()
+
+
+def same_serial(one: str, other: str) -> bool:
+    """True for one drive: BMCs and kernels pad serial numbers, and one of the two may cut them short."""
+    a, b = one.strip().upper(), other.strip().upper()
+    return bool(a and b) and (a == b or (min(len(a), len(b)) >= 8 and (a in b or b in a)))
 
 
 def holds_wish(machine: Machine | None, epoch: int) -> bool:
@@ -145,14 +201,23 @@ def events_evidence(node: Node, events: tuple[MaasEvent, ...]) -> tuple[Evidence
     )
 
 
+# What programs say of certificates and package lists when the clock is hours off (facts: maas.md 4, pain 7).
+_CLOCK = re.compile(
+    r"not valid yet|not yet valid|invalid for another|is expired \(invalid since|certificate has expired"
+    r"|Expired timestamp|made in the future|clock skew",
+    re.IGNORECASE,
+)
+
+
 def failure_reason(run: str, results: tuple[ScriptResult, ...], events: tuple[MaasEvent, ...]) -> str:
     """Why a commissioning, testing or installation failed: script, exit status, last lines; else the loudest event."""
-    for result in results:
-        if result.run == run and script_failed(result) and script_began(result):
-            tail = " / ".join(line.strip()[:100] for line in result.output_tail.strip().splitlines()[-3:])
-            return f"{result.name} {result.status} with exit status {result.exit_status}" + (
-                f": {tail}" if tail else ""
-            )
+    failed = [r for r in results if r.run == run and script_failed(r) and script_began(r)]
+    for result in failed:
+        tail = " / ".join(line.strip()[:100] for line in result.output_tail.strip().splitlines()[-3:])
+        clock = "the machine's clock is wrong: " if _CLOCK.search(result.output_tail) else ""
+        more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
+        said = f"{clock}{result.name} {result.status} with exit status {result.exit_status}"
+        return f"{said}: {tail}{more}" if tail else f"{said}{more}"
     for event in events:
         if event.level.upper() in {"ERROR", "CRITICAL", "WARNING"} or "fail" in event.description.lower():
             return f"{event.type}: {event.description}"

@@ -12,7 +12,7 @@ from provision.model.finding import Dispatch, Finding
 from provision.model.node import Node
 from provision.model.profile import Goal
 from provision.ports import Tools
-from provision.stages.lookup import find_machine, holds_wish, narrow
+from provision.stages.lookup import find_machine, holds_wish, narrow, note_drives
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ class Preflight:
             await find_machine(node, tools), tools.goal.image_epoch
         )
         evidence.extend(health.evidence)
+        note_drives(tools, health.evidence)
         gaps += health.gaps + readiness.gaps
         verdict = tools.judge(node, tools.goal.profile, evidence, gaps, tools.clock.now())
         return Flight(
