@@ -33,6 +33,7 @@ class Ticket:
     token: str = field(default="", repr=False)
     location: str = ""
     basic: bool = False
+    created: str = ""
 
 
 def sessions_path(root: Mapping[str, Any]) -> str:
@@ -113,7 +114,16 @@ def _fresh_ticket(peer: str, answer: Answer) -> Ticket:
             payload=answer.body,
             code="broken-login",
         )
-    return Ticket(token, location)
+    return Ticket(token, location, created=_created(answer))
+
+
+def _created(answer: Answer) -> str:
+    """When the BMC says that the session began; empty where the answer does not show it."""
+    try:
+        found = answer.json("").get("CreatedTime")
+    except GarbledError:
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def session_location(answer: Answer) -> str:

@@ -18,8 +18,9 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from provision.adapters.redfish import login
 from provision.adapters.redfish.answers import Answer, Json, error_from
 from provision.adapters.redfish.limits import BmcLimits
+from provision.adapters.redfish.own_sessions import OwnSession, OwnSessions
 from provision.adapters.redfish.pinning import CappedResponse, PinCheck
-from provision.adapters.redfish.problems import FATAL, NoAnswerError
+from provision.adapters.redfish.problems import FATAL, NoAnswerError, SessionsExhaustedError
 from provision.adapters.redfish.silence import silence
 from provision.errors import CredentialRefusedError, PeerError, UnavailableError
 from provision.model.secret import Credential
@@ -51,6 +52,7 @@ class RedfishSession:
         self._base = f"https://{host}"
         self._credential = credential
         self._pins = pins
+        self.own = OwnSessions(pins, address)
         self._fixed = fingerprint
         self._http: aiohttp.ClientSession | None = None
         self._pin: PinCheck | None = None
@@ -239,6 +241,38 @@ class RedfishSession:
             self._pins.set_pin(PIN_KIND, self.address, seen)
 
     async def _log_in(self) -> login.Ticket:
+        """One login; one more if the table was full and killed runs of ours had left sessions in it."""
+        stale = self.own.stale()
+        try:
+            ticket = await self._post_login()
+        except SessionsExhaustedError:
+            if not stale or ":" in self._credential.user:
+                raise
+            ticket = login.Ticket(basic=True)
+        if not stale:
+            return ticket
+        ended = await self.end_sessions(stale, ticket)
+        return await self._post_login() if ended and ticket.basic else ticket
+
+    async def end_sessions(self, sessions: tuple[OwnSession, ...], ticket: login.Ticket | None = None) -> int:
+        """Write: end these sessions of ours, if they are still what we wrote down. How many were ended."""
+        ended = 0
+        client, basic = (self._client, False) if ticket is None else (self._dressed(ticket), ticket.basic)
+        headers = {"Authorization": login.basic(self._credential)} if basic else {}
+        for session in sessions:
+            try:
+                shown = await self._request(client, "GET", session.path, headers=headers)
+                if shown.ok and session.is_it(shown.json(self.peer)):
+                    done = await self._request(client, "DELETE", session.path, headers=headers)
+                    ended += done.ok
+                elif not shown.ok and shown.status != 404:
+                    continue
+                self.own.forget(session.path)
+            except PeerError:
+                break
+        return ended
+
+    async def _post_login(self) -> login.Ticket:
         path = login.sessions_path(self.root)
         body = {"UserName": self._credential.user, "Password": self._credential.password.reveal()}
         try:
@@ -249,6 +283,8 @@ class RedfishSession:
         try:
             ticket = login.read_ticket(self.peer, self._credential, answer, allow_basic=self.limits.allow_basic)
             login.forget_refusal(self.address)
+            if ticket.location:
+                self.own.note(OwnSession.of_this_process(ticket.location, self._credential.user, ticket.created))
             return ticket
         except CredentialRefusedError:
             login.remember_refusal(self.address, self.clock.monotonic())
@@ -283,6 +319,7 @@ class RedfishSession:
                 # 401 and 404 mean that the session went away by itself (R2).
                 async with asyncio.timeout(self.limits.logout_s):
                     await self._request(self._client, "DELETE", self._ticket.location, body=None)
+                self.own.forget(self._ticket.location)
         self._client = self._ticket = None
         if self._http is not None:
             await self._http.close()

@@ -264,7 +264,7 @@ async def test_the_first_certificate_is_trusted_and_another_one_refused(
 ) -> None:
     bmc = await serve(small(MAC))
     await client(bmc.node()).status()
-    assert pins == {("bmc-certificate", bmc.address): certificates["old"][1]}
+    assert pins["bmc-certificate", bmc.address] == certificates["old"][1]
     pins[("bmc-certificate", bmc.address)] = certificates["new"][1]
     requests = len(bmc.seen)
     with pytest.raises(CertificateChangedError) as raised:
