@@ -16,18 +16,25 @@ INFINIBAND_SLOTS = {31: 1, 32: 1, 33: 2, 34: 2, 37: 3, 38: 3, 39: 4, 40: 4}
 
 
 def build_machine(
-    rack_number: int, number: int, *, seed: int = 1, units: int = 6, family: str = "idrac9"
+    rack_number: int,
+    number: int,
+    *,
+    seed: int = 1,
+    units: int = 6,
+    family: str = "idrac9",
+    infiniband: bool = True,
 ) -> SimMachine:
     """``gpu-12-03`` of rack-12: eight GPUs, two Ethernet and eight InfiniBand ports, eight data drives, six PSUs.
 
     ``units`` is its height, for its place in the rack; ``family`` the maker of its BMC, a row of ``families``.
+    Without ``infiniband`` the eight rails are Ethernet cards.
     """
     name = f"gpu-{rack_number:02d}-{number:02d}"
     draw = random.Random(f"{seed}/{name}")
     tag = "".join(draw.choices("BCDFGHJKLMNPQRSTVWXYZ0123456789", k=7))
     serial = f"{draw.randrange(16**6):06X}"
     parts = Parts(
-        nics=_nics(rack_number, number, draw),
+        nics=_nics(rack_number, number, draw, infiniband=infiniband),
         drives=_drives(serial),
         psus=[
             SimPsu(
@@ -69,7 +76,7 @@ def _drives(serial: str) -> list[SimDrive]:
     return [*data, boot]
 
 
-def _nics(rack_number: int, number: int, draw: random.Random) -> list[SimNic]:
+def _nics(rack_number: int, number: int, draw: random.Random, *, infiniband: bool) -> list[SimNic]:
     # The last two octets are the machine's own, so no two machines of a world share a MAC.
     tail = f"{rack_number % 256:02x}:{number % 256:02x}"
     pair = f"{draw.randrange(16):x}"
@@ -91,7 +98,8 @@ def _nics(rack_number: int, number: int, draw: random.Random) -> list[SimNic]:
         mac = f"a0:88:c2:{pair}{rail:x}:{tail}"
         nics.append(
             SimNic(
-                mac, f"Slot {slot} Port 1", f"InfiniBand.Slot.{slot}-1", "infiniband", switch, plug, switch, plug,
+                mac, f"Slot {slot} Port 1", f"InfiniBand.Slot.{slot}-1" if infiniband else f"NIC.Slot.{slot}-1-1",
+                "infiniband" if infiniband else "ethernet", switch, plug, switch, plug,
                 f"I-{rack_number}-{number:02d}-{rail:02d}", slot=slot, riser=riser,
                 model="NVIDIA ConnectX-7 NDR400 InfiniBand", speed_mbps=400_000,
                 guid=f"0x{mac.replace(':', '')[:6]}0300{mac.replace(':', '')[6:]}", device=f"ibp{slot}s0",

@@ -125,6 +125,7 @@ class SimMachine:
         self.log: list[LogEntry] = []
         self.writes: Counter[str] = Counter()
         self.sessions: Counter[str] = Counter()
+        self.traffic: Counter[str] = Counter()  # requests and connections of its BMC
         self.deployed_count = 0
         self.host: SimHost | None = None
         self.installed: SimHost | None = None

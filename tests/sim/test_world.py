@@ -118,7 +118,7 @@ async def test_repair_undoes_every_fault(world: World, kind: str) -> None:
     changed = (parts(machine), dict(machine.bios), set(world.dhcp_dead_racks), machine.bmc_clock_offset_s)
     read_elsewhere = {
         "bmc_dead", "bmc_busy", "bmc_stores_nothing", "deploy_fails_once", "deploy_fails", "commissioning_fails",
-        "lockdown", "disk_order",
+        "lockdown", "disk_order", "bmc_sick",
     }  # fmt: skip
     assert (changed == before) == (kind in read_elsewhere)
     assert machine.has_fault(kind)

@@ -77,8 +77,14 @@ class _Door:
     async def open(self, port: int) -> int:
         # A client that goes away ends its request; without this a hanging BMC would keep it for ever.
         self._web = web.Server(self.service.handle, access_log=None, handler_cancellation=True)
+        server = self._web
+
+        def accept() -> asyncio.BaseProtocol:
+            self.machine.traffic["connections"] += 1
+            return server()
+
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._web, self.machine.bmc_address, port, ssl=self._tls)
+        self._listener = await loop.create_server(accept, self.machine.bmc_address, port, ssl=self._tls)
         return int(self._listener.sockets[0].getsockname()[1])
 
     def look(self) -> None:

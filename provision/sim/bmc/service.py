@@ -37,6 +37,11 @@ class Service:
         self._bytes: dict[str, bytes] = {}
         self._revision = -1
 
+    def warm(self) -> None:
+        """Build every resource that does not change by itself, before anybody asks."""
+        for path in self._tree.fixed_paths():
+            self._read(path, {})
+
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, with the latency and the sicknesses of this BMC."""
         if self.door.blocked(request.remote or ""):
@@ -44,6 +49,7 @@ class Service:
             if request.transport is not None:
                 request.transport.abort()
             return answer(None, status=503)
+        self.machine.traffic["requests"] += 1
         if self.machine.bmc_latency_s > 0:
             await asyncio.sleep(self.machine.bmc_latency_s)
         proceed: Proceed = _bind(self, request)

@@ -53,6 +53,11 @@ class Tree:
             return next((item for item in inline if item["@odata.id"] == path), None)
         return None
 
+    def fixed_paths(self) -> list[str]:
+        """Every path for which ``is_fixed`` holds."""
+        self.get("")
+        return [path for path in self._fixed if self.is_fixed(path)]
+
     def is_fixed(self, path: str) -> bool:
         """True if only a fault or a repair changes what ``get`` gave for this path, expanded or not."""
         row = self._machine.family
