@@ -144,7 +144,7 @@ async def check(wiring: Wiring, nodes: Sequence[Node]) -> list[dict[str, Any]]:
         failed = [item for item in seen.evidence if item.source == "ssh/checks" and item.reading is Reading.FAILED]
         blind = [item for item in seen.evidence if item.source == "ssh/checks" and item.reading is Reading.UNKNOWN]
         answered = any(item.source == "ssh/checks" for item in seen.evidence)
-        nos = [f"{f.part.locator}: {f.why or f.ask}" for f in verdict.findings]
+        nos = [f"{f.part.locator}: {f.why or f.ask}" for f in verdict.findings if not only_silent(f)]
         nos += [f"{item.values.get('check', item.part.name)}: {item.text}" for item in failed]
         unknowns = [f"could not look at {gap.source} {gap.where}: {gap.why}" for gap in seen.gaps]
         unknowns += [f"{item.values.get('check', item.part.name)}: could not look: {item.text}" for item in blind]
@@ -154,6 +154,11 @@ async def check(wiring: Wiring, nodes: Sequence[Node]) -> list[dict[str, Any]]:
         return {"node": node.name, "healthy": healthy, "evidence": list(dict.fromkeys(nos + unknowns))}
 
     return await each(nodes, one)
+
+
+def only_silent(finding: Finding) -> bool:
+    """True if all it says is that a peer did not answer: then nobody looked, and the gap beside it says so."""
+    return not finding.hardware and all(item.source.endswith("/answer") for item in finding.evidence)
 
 
 async def status(wiring: Wiring, nodes: Sequence[Node]) -> list[dict[str, Any]]:

@@ -164,7 +164,8 @@ class Wiring:
         if self._shell is None:
             from provision.adapters.ssh import ParamikoShell
 
-            self._shell = ParamikoShell(self.store, user=self.settings.ssh.user, key_file=self.settings.ssh.key_file)
+            ssh = self.settings.ssh
+            self._shell = ParamikoShell(self.store, user=ssh.user, key_file=ssh.key_file, adopt=self._adopt_host_keys)
         return self._shell
 
     def absent_peers(self, node: Node) -> frozenset[str]:
