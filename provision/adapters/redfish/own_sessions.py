@@ -78,13 +78,9 @@ class OwnSessions:
         except (ValueError, TypeError):
             return ()
 
-    def stale(self) -> tuple[OwnSession, ...]:
-        """Sessions of processes that are gone."""
-        return tuple(item for item in self.all() if item.stale)
-
-    def note(self, session: OwnSession) -> None:
-        """Write a session down."""
-        self._write((*(item for item in self.all() if item.path != session.path), session))
+    def note(self, session: OwnSession, known: tuple[OwnSession, ...]) -> None:
+        """Write a session down beside those ``known`` a moment ago (the store is not read twice for it)."""
+        self._write((*(item for item in known if item.path != session.path), session))
 
     def forget(self, path: str) -> None:
         """It was ended."""

@@ -242,9 +242,10 @@ class RedfishSession:
 
     async def _log_in(self) -> login.Ticket:
         """One login; one more if the table was full and killed runs of ours had left sessions in it."""
-        stale = self.own.stale()
+        known = self.own.all()
+        stale = tuple(item for item in known if item.stale)
         try:
-            ticket = await self._post_login()
+            ticket = await self._post_login(known)
         except SessionsExhaustedError:
             if not stale or ":" in self._credential.user:
                 raise
@@ -252,7 +253,7 @@ class RedfishSession:
         if not stale:
             return ticket
         ended = await self.end_sessions(stale, ticket)
-        return await self._post_login() if ended and ticket.basic else ticket
+        return await self._post_login(self.own.all()) if ended and ticket.basic else ticket
 
     async def end_sessions(self, sessions: tuple[OwnSession, ...], ticket: login.Ticket | None = None) -> int:
         """Write: end these sessions of ours, if they are still what we wrote down. How many were ended."""
@@ -272,7 +273,7 @@ class RedfishSession:
                 break
         return ended
 
-    async def _post_login(self) -> login.Ticket:
+    async def _post_login(self, known: tuple[OwnSession, ...]) -> login.Ticket:
         path = login.sessions_path(self.root)
         body = {"UserName": self._credential.user, "Password": self._credential.password.reveal()}
         try:
@@ -284,7 +285,8 @@ class RedfishSession:
             ticket = login.read_ticket(self.peer, self._credential, answer, allow_basic=self.limits.allow_basic)
             login.forget_refusal(self.address)
             if ticket.location:
-                self.own.note(OwnSession.of_this_process(ticket.location, self._credential.user, ticket.created))
+                mine = OwnSession.of_this_process(ticket.location, self._credential.user, ticket.created)
+                self.own.note(mine, known)
             return ticket
         except CredentialRefusedError:
             login.remember_refusal(self.address, self.clock.monotonic())
