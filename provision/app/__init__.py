@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from provision.app import looks, press, runs
+from provision.app import looks, press, reimage, runs
 from provision.app.runs import Sink
 from provision.app.wiring import Wiring
 from provision.config.importer import import_csv
@@ -75,12 +75,46 @@ class App:
         """What bringup would do, node by node."""
         return await runs.plan(self._wiring, self._wiring.select(target))
 
-    async def reimage(self, name: str, *, sinks: Sequence[Sink], text: bool = True) -> int:
-        """Erase and install one node; the caller has made sure that its name was said twice."""
-        node = self._one(name)
-        status, outcomes = await runs.reimage(self._wiring, node, sinks)
+    async def reimage(
+        self,
+        target: str,
+        *,
+        sinks: Sequence[Sink],
+        text: bool = True,
+        erase_data: bool = False,
+        despite_ticket: bool = False,
+    ) -> int:
+        """Erase and install the nodes of a target; the caller has made sure that its name was said twice."""
+        nodes = self._wiring.select(target)
+        status, outcomes = await reimage.reimage(
+            self._wiring,
+            nodes,
+            target,
+            sinks,
+            _say,
+            erase_data=erase_data,
+            despite_ticket=despite_ticket,
+        )
         if text:
-            await self._summary(name, [node], outcomes, None)
+            await self._summary(target, nodes, outcomes, None)
+        return status
+
+    async def release(
+        self,
+        name: str,
+        *,
+        sinks: Sequence[Sink],
+        text: bool = True,
+        erase_data: bool = False,
+        despite_ticket: bool = False,
+    ) -> int:
+        """Give one machine back to MAAS; the caller has made sure that its name was said twice."""
+        node = self._one(name)
+        status, _ = await reimage.release(
+            self._wiring, node, sinks, erase_data=erase_data, despite_ticket=despite_ticket
+        )
+        if text and status == 0:
+            _say(f"{name} is given back to MAAS; to install it again: provision bringup {name}")
         return status
 
     async def adopt(self, name: str) -> str:
@@ -160,6 +194,14 @@ class App:
             "groups": {name: len(hosts) for name, hosts in site.groups.items()},
             "warnings": list(site.warnings),
         }
+
+
+def _say(sentence: str) -> None:
+    from sys import stderr
+
+    from provision.report.text import clean
+
+    stderr.write(clean(sentence) + "\n")
 
 
 def import_inventory(file: Path, inventory: Path, *, replace: bool) -> tuple[Path, list[str]]:

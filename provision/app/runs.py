@@ -8,6 +8,7 @@ import secrets
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from provision.model.machine import Machine, Receipt, Status
 from provision.model.node import Node
 from provision.model.profile import Goal
 from provision.model.run import Run
+from provision.ports import Stage
 from provision.stages import BRING_UP
 from provision.stages.lookup import address_of
 from provision.triage.desk import desk
@@ -64,10 +66,17 @@ async def bring_up(
     target: str,
     sinks: Sequence[Sink],
     may_erase: frozenset[str] = frozenset(),
-    prepare: Callable[[Run], Any] | None = None,
+    erase_data: bool = False,
+    stages: Sequence[Stage] = BRING_UP,
+    site_checked: bool = False,
 ) -> tuple[int, dict[str, Outcome]]:
-    """Run the stages over the nodes; exit status and outcome of each node."""
-    await check_site(wiring, nodes)
+    """Run the stages over the nodes; exit status and outcome of each node.
+
+    ``erase_data``: a release that this run may send wipes every drive. ``site_checked``: MAAS need not be asked what
+    would stop a deployment.
+    """
+    if not site_checked:
+        await check_site(wiring, nodes)
     for node in nodes:
         wiring.credential(node)
     run = new_run(wiring, verb, target, nodes)
@@ -77,14 +86,14 @@ async def bring_up(
             sink(event)
 
     fleet = Fleet(
-        stages=BRING_UP,
+        stages=stages,
         journal=wiring.store,
         clock=wiring.clock,
         site=wiring.settings.site,
         judge=judge,
         desk=desk,
         fleet_causes=fleet_causes,
-        tools_for=wiring.tools,
+        tools_for=lambda node, goal: wiring.tools(node, replace(goal, erase_data=erase_data)),
         emit=emit,
     )
     try:
@@ -158,37 +167,6 @@ async def plan(wiring: Wiring, nodes: Sequence[Node]) -> list[dict[str, Any]]:
         }
         for item in plans
     ]
-
-
-async def reimage(wiring: Wiring, node: Node, sinks: Sequence[Sink]) -> tuple[int, dict[str, Outcome]]:
-    """Raise the node's image epoch, unless an earlier wish still waits, then bring it up with leave to erase it."""
-    await check_site(wiring, [node])
-    await wish_to_erase(wiring, node)
-    return await bring_up(
-        wiring, [node], verb="reimage", target=node.name, sinks=sinks, may_erase=frozenset({node.name})
-    )
-
-
-async def wish_to_erase(wiring: Wiring, node: Node) -> None:
-    """Raise the node's image epoch above what its machine has.
-
-    A wish that waits already (a reimage that was killed, the same command again) is not raised a second time, or the
-    machine would be erased twice for one wish.
-    """
-    tools = await wiring.tools_of(node)
-    try:
-        harvest = await tools.bmc.harvest()
-        machine = await tools.maas.fresh(node, [port.mac for port in harvest.ports if port.mac is not None])
-    finally:
-        await tools.bmc.close()
-    if machine is not None and machine.receipt is not None:
-        has = machine.receipt.epoch
-    else:
-        # Installed by hand it counts as the first image; not installed at all, there is nothing to erase.
-        has = 1 if machine is not None and machine.status in {Status.DEPLOYED, Status.FAILED_DEPLOYMENT} else 0
-    if has >= tools.goal.image_epoch:
-        user, host, _ = whoami()
-        await wiring.store.raise_epoch(node.name, why=f"reimage asked for by {user}@{host}")
 
 
 async def adopt(wiring: Wiring, node: Node) -> str:

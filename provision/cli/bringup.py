@@ -1,4 +1,4 @@
-"""Verbs that change machines: bringup, plan, reimage, adopt."""
+"""Verbs that change machines: bringup, plan, reimage, release, adopt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from provision.cli.common import output_option, print_json, print_table, site_options, with_app
+from provision.cli.common import Command, output_option, print_json, print_table, site_options, with_app
 from provision.errors import MisconfiguredError
 
 if TYPE_CHECKING:
@@ -79,25 +79,95 @@ def plan(target: str, inventory: Path, state: Path | None, output: str) -> int:
     return 0 if all(row["next"] == "nothing" for row in rows) else 1
 
 
+def _said_twice(verb: str, target: str, yes_erase: str | None) -> None:
+    if yes_erase != target:
+        said = "" if yes_erase is None else f" (it says {yes_erase!r})"
+        raise MisconfiguredError(f"{verb} erases {target}; to confirm, add: --yes-erase {target}{said}")
+
+
+def erasing_options(command: Command) -> Command:
+    """``--erase-data`` and ``--despite-ticket``."""
+    command = click.option(
+        "--despite-ticket", is_flag=True, help="Also where a node waits for a repair (an open ticket)."
+    )(command)
+    return click.option("--erase-data", is_flag=True, help="Wipe ALL drives too, the data drives with them.")(command)
+
+
 @click.command()
-@click.argument("node")
-@click.option("--yes-erase", metavar="NODE", help="Repeat the node's name: its disk will be erased.")
+@click.argument("target")
+@click.option("--yes-erase", metavar="TARGET", help="Repeat TARGET: the system disks of its nodes will be erased.")
+@erasing_options
 @site_options
 @output_option("text", "json")
-def reimage(node: str, yes_erase: str | None, inventory: Path, state: Path | None, output: str) -> int:
-    """Install one node afresh. ERASES its operating-system disk.
+def reimage(
+    target: str,
+    yes_erase: str | None,
+    erase_data: bool,
+    despite_ticket: bool,
+    inventory: Path,
+    state: Path | None,
+    output: str,
+) -> int:
+    """Install nodes afresh. ERASES their operating-system disks.
 
-    The node's name must be said twice. Other nodes are not touched; a reimage that was interrupted goes on with
-    `provision bringup NODE` and erases nothing a second time.
+    TARGET must be said twice. Other nodes are not touched, data drives neither unless --erase-data is said too.
+    Locked machines are left alone and named. A reimage that was killed or stopped goes on with the same command and
+    erases nothing a second time.
 
     \b
     Example:
       provision reimage gpu-12-03 --yes-erase gpu-12-03
+      provision reimage rack-12 --yes-erase rack-12
     """
-    if yes_erase != node:
-        said = "" if yes_erase is None else f" (it says {yes_erase!r})"
-        raise MisconfiguredError(f"reimage erases {node}; to confirm, add: --yes-erase {node}{said}")
-    return with_app(inventory, state, lambda app: app.reimage(node, sinks=sinks(output), text=output == "text"))
+    _said_twice("reimage", target, yes_erase)
+    return with_app(
+        inventory,
+        state,
+        lambda app: app.reimage(
+            target,
+            sinks=sinks(output),
+            text=output == "text",
+            erase_data=erase_data,
+            despite_ticket=despite_ticket,
+        ),
+    )
+
+
+@click.command()
+@click.argument("node")
+@click.option("--yes-erase", metavar="NODE", help="Repeat the node's name: what is on it is lost.")
+@erasing_options
+@site_options
+@output_option("text", "json")
+def release(
+    node: str,
+    yes_erase: str | None,
+    erase_data: bool,
+    despite_ticket: bool,
+    inventory: Path,
+    state: Path | None,
+    output: str,
+) -> int:
+    """Give one machine back to MAAS. What is on its system disk is LOST.
+
+    The node's name must be said twice. Data drives are left alone unless --erase-data is said too.
+
+    \b
+    Example:
+      provision release gpu-12-03 --yes-erase gpu-12-03
+    """
+    _said_twice("release", node, yes_erase)
+    return with_app(
+        inventory,
+        state,
+        lambda app: app.release(
+            node,
+            sinks=sinks(output),
+            text=output == "text",
+            erase_data=erase_data,
+            despite_ticket=despite_ticket,
+        ),
+    )
 
 
 @click.command()

@@ -37,6 +37,7 @@ from provision.stages.steps import (
     SetBootDisk,
     SetLayout,
     WriteReceipt,
+    release_act,
 )
 
 OPERATION, ERASING = "deployment", "erasing"
@@ -123,15 +124,7 @@ def _installing(seen: Deployment, machine: Machine) -> Decision:
 
 
 def _release(goal: Goal, seen: Deployment, machine: Machine, why: str, *, erases: bool) -> Decision:
-    """Release it, data drives left alone unless this very wish says otherwise."""
-    if seen.wipes and not (erases and goal.erase_data):
-        return Stuck(
-            f"{why}; but this MAAS wipes ALL drives of a released machine, data drives too (setting "
-            f"enable_disk_erasing_on_release): switch that off in MAAS, or say --erase-data if you want that",
-            ours=True,
-        )
-    step = Release(machine.system_id, erase_data=erases and goal.erase_data)
-    return Act(step, f"{why}; all drives are wiped" if step.erase_data else why, erases=erases, pause_s=15)
+    return release_act(machine.system_id, why, wipes=seen.wipes, erases=erases, erase_data=goal.erase_data)
 
 
 def _by_hand(goal: Goal, seen: Deployment, machine: Machine) -> Decision:

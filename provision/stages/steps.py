@@ -1,10 +1,10 @@
-"""What the deploy stage may ask of MAAS, one intention each."""
+"""What deploy and release may ask of MAAS, one intention each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from provision.model.decision import Step
+from provision.model.decision import Act, Step, Stuck
 from provision.model.machine import Receipt
 
 
@@ -63,3 +63,18 @@ class Release(Step):
 
     system_id: str
     erase_data: bool = False
+
+
+def release_act(system_id: str, why: str, *, wipes: bool, erases: bool, erase_data: bool) -> Act | Stuck:
+    """Release a machine with its data drives left alone, unless ``erase_data``; stuck where the region wipes unasked.
+
+    Pure. ``erases``: something is lost by it, so that leave for this very node is needed.
+    """
+    step = Release(system_id, erase_data=erases and erase_data)
+    if wipes and not step.erase_data:
+        return Stuck(
+            f"{why}; but this MAAS wipes ALL drives of a released machine, data drives too (setting "
+            f"enable_disk_erasing_on_release): switch that off in MAAS, or say --erase-data if you want that",
+            ours=True,
+        )
+    return Act(step, f"{why}; all drives are wiped" if step.erase_data else why, erases=erases, pause_s=15)
