@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import time
 
@@ -47,10 +48,8 @@ def main():
                 msg=f"the clock is {why} and cannot be set ({error.strerror}): set it by hand, or in the BIOS"
             )
         # The next boot starts from the hardware clock; a machine without one loses nothing.
-        try:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(["hwclock", "--systohc"], capture_output=True, timeout=30, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            pass
     module.exit_json(changed=bool(move), moved_s=move, why=why)
 
 
