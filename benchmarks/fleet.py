@@ -37,6 +37,8 @@ class Profile:
 PROFILES = {
     "fast": Profile(0.05),
     "idrac": Profile(0.3),
+    # The same without those that hang and lie, to see what those do to the others.
+    "busy": Profile(0.3, flaky=True),
     "sick": Profile(0.3, hang=0.02, lie=0.01, flaky=True),
 }
 
