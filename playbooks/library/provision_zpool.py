@@ -3,6 +3,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.provision_disks import decide
+from ansible.module_utils.provision_disks_read import INTENT, Machine, ProbeError
+
 DOCUMENTATION = r"""
 ---
 module: provision_zpool
@@ -176,13 +184,6 @@ degraded:
   elements: str
 """
 
-import json
-import os
-import shutil
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.provision_disks import decide
-from ansible.module_utils.provision_disks_read import INTENT, Machine, ProbeError
 
 # Other spellings of one value: what OpenZFS prints, what people write.
 SAME = {"posixacl": "posix", "/etc/zfs/zpool.cache": "-"}

@@ -97,7 +97,7 @@ def _elsewhere(pool):
 
 def _strange_hosts(pool, facts, wanted):
     """Why a pool may not be taken by force: its last host is not known to be this machine."""
-    own = {_hostid(each) for each in list(wanted.get("hostids") or []) + [facts.get("hostid")] if each}
+    own = {_hostid(each) for each in [*(wanted.get("hostids") or []), facts.get("hostid")] if each}
     labels = [label for label in map(parse_label, facts.get("labels") or []) if label]
     labels = [label for label in labels if label["pool_guid"] == pool["id"]]
     what = f"pool {pool['name']} ({pool['id']}) was last used by another system"

@@ -13,9 +13,7 @@ from ansible.module_utils.provision_disks import quarantined
 from ansible.module_utils.provision_disks_seen import NO_DRIVES, best_alias
 from ansible.module_utils.provision_zpool_text import parse_list
 
-COLUMNS = (
-    "NAME,KNAME,PATH,MAJ:MIN,TYPE,SIZE,RO,RM,TRAN,SERIAL,WWN,MODEL,PTTYPE,FSTYPE,LABEL,UUID,MOUNTPOINTS,PKNAME"
-)
+COLUMNS = "NAME,KNAME,PATH,MAJ:MIN,TYPE,SIZE,RO,RM,TRAN,SERIAL,WWN,MODEL,PTTYPE,FSTYPE,LABEL,UUID,MOUNTPOINTS,PKNAME"
 INTENT = "etc/provision/zfs-create.json"
 
 

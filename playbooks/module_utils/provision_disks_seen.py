@@ -55,7 +55,7 @@ class Seen:
     """
 
     def __init__(self, facts, wanted):
-        self.by_id = {name: path for name, path in (facts.get("by_id") or {}).items()}
+        self.by_id = dict(facts.get("by_id") or {})
         self.sysfs = {disk["name"]: disk for disk in facts.get("disks") or []}
         self.quarantined = []
         self.drives = {}
@@ -260,8 +260,7 @@ def _true(value):
 def _flat(rows):
     for row in rows:
         yield row
-        for below in _flat(row.get("children") or []):
-            yield below
+        yield from _flat(row.get("children") or [])
 
 
 def _add(words, word):

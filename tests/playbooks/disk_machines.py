@@ -102,11 +102,11 @@ def aliases(row: Row) -> dict[str, str]:
         names += [f"{names[0]}_1"]
     if row["wwn"]:
         names.append(f"nvme-{row['wwn']}" if kind == "nvme" else f"wwn-{row['wwn']}")
-    links = {name: row["path"] for name in names}
+    links = dict.fromkeys(names, row["path"])
     for child in row.get("children") or []:
         if child["type"] == "part":
             number = child["name"].rsplit("p", 1)[-1] if kind == "nvme" else child["name"].lstrip("sdabcefgh")
-            links |= {f"{name}-part{number}": child["path"] for name in names}
+            links |= dict.fromkeys([f"{name}-part{number}" for name in names], child["path"])
     return links
 
 

@@ -30,7 +30,9 @@ class World:
     box: Box
     busy: set[str] = field(default_factory=set)
     facts: dict[str, Any] = field(default_factory=lambda: {"holders": {}, "pvs": []})
-    texts: dict[str, str] = field(default_factory=lambda: {"mdstat": "", "swaps": "Filename Type\n", "zpool_status": ""})
+    texts: dict[str, str] = field(
+        default_factory=lambda: {"mdstat": "", "swaps": "Filename Type\n", "zpool_status": ""}
+    )
 
 
 def mounted(world: World, name: str, serial: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The module as Ansible runs it: packed by Ansible, started as a process with JSON arguments, over stand-in programs."""
+"""The pool module as Ansible runs it: packed by Ansible, started with JSON arguments, over stand-in programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -16,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.playbooks.packed import PLAYBOOKS, execute, pack
 from tests.playbooks.zfs_shim import World, eui, install, load, save
 
-PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 # What this module never does: grow, shrink or force a pool, or wake every drive of the box at once.
 NEVER = [["zpool", verb] for verb in ("add", "remove", "replace", "attach", "detach", "destroy", "offline")]
 NEVER += [["zpool", "create", "-f"], ["partprobe"], ["nvme"]]
@@ -26,20 +25,8 @@ NEVER += [["zpool", "create", "-f"], ["partprobe"], ["nvme"]]
 
 @pytest.fixture(scope="session")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the module as Ansible packs and sends it, unfolded so that its arguments can be changed."""
     home = tmp_path_factory.mktemp("packed")
-    env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
-    env |= {"ANSIBLE_LIBRARY": str(PLAYBOOKS / "library"), "ANSIBLE_MODULE_UTILS": str(PLAYBOOKS / "module_utils")}
-    env |= {"ANSIBLE_KEEP_REMOTE_FILES": "1", "ANSIBLE_REMOTE_TMP": str(home / "tmp"), "ANSIBLE_PIPELINING": "0"}
-    words = ["pool=tank", "expected_drives=0", "mountpoint=/x", f"root={home}"]
-    argv = ["ansible", "localhost", "-i", "localhost,", "-c", "local", "-m", "provision_zpool", "-a", " ".join(words)]
-    argv += ["-e", f"ansible_python_interpreter={sys.executable}"]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert "at least one drive was expected" in done.stdout + done.stderr
-    (program,) = (home / "tmp").rglob("AnsiballZ_provision_zpool.py")
-    for verb in ("explode", "execute"):  # the second leaves compiled code for all that follow
-        subprocess.run([sys.executable, str(program), verb], check=False, capture_output=True, timeout=60)
-    return program.parent
+    return pack(home, "provision_zpool", f"pool=tank expected_drives=0 mountpoint=/x root={home}")
 
 
 class Node:
@@ -71,17 +58,13 @@ class Node:
     def run(self, *, check: bool = False, **more: Any) -> dict[str, Any]:
         """One run of the module. The result carries ``calls``: what was called with which words."""
         (self.folder / "log").write_text("")
-        (self.folder / "module").exists() or shutil.copytree(self.packed, self.folder / "module")
-        args = {"pool": "tank", "expected_drives": 6, "mountpoint": "/scratch", "root": str(self.folder / "root")} | more
-        told = json.loads((self.packed / "debug_dir/args").read_text())
-        told["ANSIBLE_MODULE_ARGS"] = {k: v for k, v in told["ANSIBLE_MODULE_ARGS"].items() if k[0] == "_"}
-        told["ANSIBLE_MODULE_ARGS"] |= args | {"_ansible_check_mode": check}
-        (self.folder / "module/debug_dir/args").write_text(json.dumps(told))
-        env = {"PATH": f"{self.folder}/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
-        argv = [sys.executable, str(self.folder / "module/AnsiballZ_provision_zpool.py"), "execute"]
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
-        assert done.stderr == "", done.stderr
-        result: dict[str, Any] = json.loads(done.stdout)
+        args = {
+            "pool": "tank",
+            "expected_drives": 6,
+            "mountpoint": "/scratch",
+            "root": str(self.folder / "root"),
+        } | more
+        result = execute(self.packed, self.folder, f"{self.folder}/bin:/usr/bin:/bin", check=check, **args)
         result["calls"] = [line.split("\037")[:-1] for line in (self.folder / "log").read_text().splitlines()]
         for call in result["calls"]:
             for never in NEVER:
@@ -174,7 +157,9 @@ def test_a_pool_with_too_few_drives_is_never_made_again(node: Node) -> None:
 
 def test_only_the_named_drives_are_wiped(node: Node) -> None:
     old = {"pttype": "gpt", "parts": [{"n": 1, "fstype": "zfs_member", "label": "old"}, {"n": 9, "fstype": None}]}
-    node.change(lambda world: [world["drives"][name].update(json.loads(json.dumps(old))) for name in ("nvme2n1", "nvme5n1")])
+    node.change(
+        lambda world: [world["drives"][name].update(json.loads(json.dumps(old))) for name in ("nvme2n1", "nvme5n1")]
+    )
     refused = node.run(wipe_allow=["S2"])
     assert refused["commands"] == []
     assert "drive S5 (/dev/nvme5n1) is not blank" in refused["msg"]
@@ -204,7 +189,9 @@ def test_a_quarantined_drive_is_never_named_to_any_program(node: Node) -> None:
     done = node.run(quarantine=shunned, expected_drives=5)
     assert not done.get("failed"), done["msg"]
     for call in refused["calls"] + done["calls"]:
-        words = [word for word in call if call[0] != "pvs" and ("nvme4n1" in word or "_S4" in word or eui("S4") in word)]
+        words = [
+            word for word in call if call[0] != "pvs" and ("nvme4n1" in word or "_S4" in word or eui("S4") in word)
+        ]
         assert words == [], call
     assert [call for call in done["calls"] if call[0] == "pvs" and "r|^/dev/nvme4n1|" in call[-1]]
 
@@ -277,7 +264,7 @@ def test_a_damaged_label_does_not_stop_the_wipe(node: Node) -> None:
     assert not node.run(wipe_allow=["S2"]).get("failed")
 
 
-OWN = ["library/provision_zpool.py"] + [
+OWN = ["library/provision_zpool.py", "library/provision_hostid.py"] + [
     f"module_utils/provision_{name}.py" for name in ("disks", "disks_seen", "disks_read", "zpool_text")
 ]
 
@@ -291,10 +278,11 @@ def test_the_code_runs_on_old_pythons(name: str) -> None:
     assert len(text.splitlines()) < 420
 
 
-def test_the_module_is_documented() -> None:
+@pytest.mark.parametrize(("name", "needed"), [("provision_zpool", "expected_drives"), ("provision_hostid", "hostid")])
+def test_the_modules_are_documented(name: str, needed: str) -> None:
     env = os.environ | {"ANSIBLE_LIBRARY": str(PLAYBOOKS / "library")}
-    argv = [str(Path(sys.executable).parent / "ansible-doc"), "-j", "-t", "module", "provision_zpool"]
+    argv = [str(Path(sys.executable).parent / "ansible-doc"), "-j", "-t", "module", name]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=True)
-    options = json.loads(done.stdout)["provision_zpool"]["doc"]["options"]
-    assert options["expected_drives"]["required"]
+    options = json.loads(done.stdout)[name]["doc"]["options"]
+    assert options[needed]["required"]
     assert all(each["description"] for each in options.values())

@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 World = dict[str, Any]
 PROGRAMS = ["lsblk", "findmnt", "pvs", "udevadm", "zdb", "wipefs", "zpool", "zfs"]
@@ -41,6 +41,11 @@ def install(folder: Path) -> None:
         (folder / "bin" / name).chmod(0o755)
 
 
+def say(text: str, file: IO[str] | None = None) -> None:
+    """A line of output."""
+    (file or sys.stdout).write(text + "\n")
+
+
 def load(path: Path) -> World:
     """Read the world."""
     world: World = json.loads(path.read_text())
@@ -62,7 +67,11 @@ def save(path: Path, world: World) -> None:
             device.parent.rename(root / f"sys/pulled-{name}") if device.parent.exists() else None
             continue
         device.mkdir(parents=True, exist_ok=True)
-        for key, text in {"serial": drive["serial"], "model": "NV4", "firmware_rev": drive.get("firmware", "F1")}.items():
+        for key, text in {
+            "serial": drive["serial"],
+            "model": "NV4",
+            "firmware_rev": drive.get("firmware", "F1"),
+        }.items():
             (device / key).write_text(f"{text}   \n")
         for link in (f"nvme-NV4_{drive['serial']}", f"nvme-NV4_{drive['serial']}_1", eui(drive["serial"])):
             (links / link).symlink_to(f"../../{name}")
@@ -104,7 +113,7 @@ class Shim:
         verb = " ".join(self.argv[:2])
         if verb in self.world["says"]:
             status, text = self.world["says"][verb]
-            print(text, file=sys.stderr if status else sys.stdout)
+            say(text, file=sys.stderr if status else sys.stdout)
         else:
             handler = getattr(self, f"{self.argv[0]}_{self.argv[1]}", None) if len(self.argv) > 1 else None
             status = (handler or getattr(self, self.argv[0]))(self.argv[1:])
@@ -112,7 +121,7 @@ class Shim:
 
     def fail(self, text: str) -> int:
         """An error message."""
-        print(text, file=sys.stderr)
+        say(text, file=sys.stderr)
         return 1
 
     def name_of(self, path: str) -> str:
@@ -127,7 +136,7 @@ class Shim:
         row = self._row(name, "disk", drive) | {"serial": drive["serial"], "wwn": f"eui.{drive['serial']}"}
         row |= {"size": drive["size"], "model": "NV4", "tran": "nvme", "pttype": drive.get("pttype")}
         parts = [self._row(f"{name}p{each['n']}", "part", each) for each in drive["parts"]]
-        print(json.dumps({"blockdevices": [row | ({"children": parts} if parts else {})]}))
+        say(json.dumps({"blockdevices": [row | ({"children": parts} if parts else {})]}))
         return 0
 
     def _row(self, name: str, kind: str, what: World) -> World:
@@ -141,11 +150,11 @@ class Shim:
 
     def findmnt(self, argv: list[str]) -> int:
         row = {"target": "/", "source": "/dev/nvme0n1p2", "fstype": "ext4", "maj:min": "259:2"}
-        print(json.dumps({"filesystems": [row]}))
+        say(json.dumps({"filesystems": [row]}))
         return 0
 
     def pvs(self, argv: list[str]) -> int:
-        print(json.dumps({"report": [{"pv": []}]}))
+        say(json.dumps({"report": [{"pv": []}]}))
         return 0
 
     def udevadm(self, argv: list[str]) -> int:
@@ -156,8 +165,8 @@ class Shim:
         serial = self.world["drives"][name.rsplit("p", 1)[0]]["serial"]
         for pool in self.world["pools"]:
             if serial in pool["serials"]:
-                print(f"    name: '{pool['name']}'\n    pool_guid: {pool['guid']}")
-                print(f"    hostid: {int(pool['hostid'], 16)}\n    hostname: '{pool['hostname']}'")
+                say(f"    name: '{pool['name']}'\n    pool_guid: {pool['guid']}")
+                say(f"    hostid: {int(pool['hostid'], 16)}\n    hostname: '{pool['hostname']}'")
         return 0
 
     def wipefs(self, argv: list[str]) -> int:
@@ -185,18 +194,22 @@ class Shim:
 
     def zpool_list(self, argv: list[str]) -> int:
         for pool in self._pools(True):
-            print(f"{pool['name']}\t{pool['guid']}\t{self._state(pool)}")
+            say(f"{pool['name']}\t{pool['guid']}\t{self._state(pool)}")
         return 0
 
     def zpool_status(self, argv: list[str]) -> int:
         for pool in self._pools(True):
             state = self._state(pool)
-            print(f"  pool: {pool['name']}\n state: {state}\n  scan: none requested\nconfig:\n\n\tNAME STATE")
-            print(f"\t{pool['name']}  {state}  0 0 0\n\t  {pool['type']}-0  {state}  0 0 0")
+            say(f"  pool: {pool['name']}\n state: {state}\n  scan: none requested\nconfig:\n\n\tNAME STATE")
+            say(f"\t{pool['name']}  {state}  0 0 0\n\t  {pool['type']}-0  {state}  0 0 0")
             for number, serial in enumerate(pool["serials"]):
                 path = f"/dev/disk/by-id/{eui(serial)}-part1"
-                print(f"\t    {path}  ONLINE 0 0 0" if self._here(serial) else f"\t    77{number}  UNAVAIL 0 0 0  was {path}")
-            print("\nerrors: No known data errors")
+                say(
+                    f"\t    {path}  ONLINE 0 0 0"
+                    if self._here(serial)
+                    else f"\t    77{number}  UNAVAIL 0 0 0  was {path}"
+                )
+            say("\nerrors: No known data errors")
         return 0
 
     def zpool_import(self, argv: list[str]) -> int:
@@ -217,13 +230,13 @@ class Shim:
 
     def _show(self, pool: World, strange: bool) -> None:
         state = self._state(pool)
-        print(f"   pool: {pool['name']}\n     id: {pool['guid']}\n  state: {state}")
+        say(f"   pool: {pool['name']}\n     id: {pool['guid']}\n  state: {state}")
         if strange:
-            print(" status: The pool was last accessed by another system.")
-        print(f" action: The pool can be imported{' using the -f flag' if strange else ''}.\n config:\n")
-        print(f"\t{pool['name']}  {state}\n\t  {pool['type']}-0  {state}")
+            say(" status: The pool was last accessed by another system.")
+        say(f" action: The pool can be imported{' using the -f flag' if strange else ''}.\n config:\n")
+        say(f"\t{pool['name']}  {state}\n\t  {pool['type']}-0  {state}")
         for serial in pool["serials"]:
-            print(f"\t    {eui(serial)}  {'ONLINE' if self._here(serial) else 'UNAVAIL  cannot open'}")
+            say(f"\t    {eui(serial)}  {'ONLINE' if self._here(serial) else 'UNAVAIL  cannot open'}")
 
     def zpool_labelclear(self, argv: list[str]) -> int:
         return self.fail("failed to clear label") if self.world.get("bad_labels") else self.wipefs(argv)
@@ -257,7 +270,7 @@ class Shim:
     def _get(self, kind: str, argv: list[str]) -> int:
         (pool,) = [pool for pool in self._pools(True) if pool["name"] == argv[-1]]
         for key in argv[-2].split(","):
-            print(f"{key}\t{pool[kind].get(key, '-')}")
+            say(f"{key}\t{pool[kind].get(key, '-')}")
         return 0
 
     def _set(self, kind: str, argv: list[str]) -> int:
