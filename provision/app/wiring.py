@@ -123,6 +123,7 @@ class Wiring:
                 ca_file=str(settings.ca_file) if settings.ca_file else None,
                 proxy=settings.proxy,
                 interval_s=10.0 * self.settings.site.pace,
+                scripts=(*self.settings.site.commissioning_scripts, *self.settings.site.testing_scripts),
             )
         return self._maas
 

@@ -112,6 +112,7 @@ class HostSchema(BaseModel):
     pool: Line | None = None
     tags: tuple[Line, ...] = Field((), strict=False, description="MAAS tags")
     maas_tags: tuple[Line, ...] = Field((), strict=False, description="MAAS tags")
+    rack_controller: Line | None = Field(None, description="who serves it its image; usually a group variable")
     bmc_user: Line | None = None
     bmc_password: Any = None
 
@@ -156,6 +157,7 @@ def _node(name: str, host: HostSchema, variables: Mapping[str, Any]) -> Node:
         zone=host.zone,
         pool=host.pool,
         tags=tuple(dict.fromkeys((*host.tags, *host.maas_tags))),
+        rack_controller=host.rack_controller or "",
     )
 
 

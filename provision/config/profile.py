@@ -70,17 +70,21 @@ class DiskRuleSchema(Strict):
     serial: Pattern | None = None
     min_size: Size | None = None
     max_size: Size | None = None
+    bus: Text | None = None
+    slot: Text | None = None
 
     def model_post_init(self, context: object, /) -> None:
         """A rule without a condition, or one that no size satisfies, is a mistake."""
-        if not self.model_fields_set or all(v is None for v in (self.model, self.serial, self.min_size, self.max_size)):
-            raise ValueError("expected at least one of model, serial, min_size, max_size: exactly one drive must match")
+        if all(getattr(self, name) is None for name in type(self).model_fields):
+            raise ValueError(
+                "expected at least one of model, serial, min_size, max_size, bus, slot: exactly one drive must match"
+            )
         if self.min_size is not None and self.max_size is not None and self.min_size > self.max_size:
             raise ValueError("min_size is greater than max_size: no drive can match")
 
     def to_model(self) -> DiskRule:
         """The core's value."""
-        return DiskRule(self.model, self.serial, self.min_size, self.max_size)
+        return DiskRule(self.model, self.serial, self.min_size, self.max_size, self.bus, self.slot)
 
 
 class ImageSchema(Strict):
@@ -89,10 +93,11 @@ class ImageSchema(Strict):
     series: Text = Field(description="MAAS's release name, such as jammy")
     kernel: Text | None = None
     layout: Literal["flat", "lvm", "bcache", "zfsroot", "vmfs7", "custom", "blank"] = "flat"
+    ephemeral: bool = Field(False, description="run from memory and leave every drive alone")
 
     def to_model(self) -> Image:
         """The core's value."""
-        return Image(self.series, self.kernel, self.layout)
+        return Image(self.series, self.kernel, self.layout, self.ephemeral)
 
 
 class ProfileSchema(Strict):

@@ -131,6 +131,8 @@ class _Limits(Strict):
     per_rack: int = Field(default=_LIMITS.per_rack, ge=1)
     per_power_feed: int = Field(default=_LIMITS.per_power_feed, ge=1)
     deployments: int = Field(default=_LIMITS.deployments, ge=1)
+    image_gbps: float | None = Field(default=None, gt=0, description="what one rack controller can send, in Gbit/s")
+    image_gb: float = Field(default=_LIMITS.image_gb, gt=0, description="size of an image, in GB")
 
 
 class _Stage(Strict):
@@ -152,6 +154,7 @@ class SettingsSchema(Strict):
     may_change_bios: bool = False
     commissioning_scripts: tuple[Text, ...] = Field((), strict=False)
     testing_scripts: tuple[Text, ...] = Field((), strict=False)
+    handover_power: bool = False
     playbook: Text | None = None
     ntp: tuple[Text, ...] = Field((), strict=False)
     apt_proxy: Text | None = None
@@ -208,6 +211,7 @@ class SettingsSchema(Strict):
             may_change_bios=self.may_change_bios,
             commissioning_scripts=self.commissioning_scripts,
             testing_scripts=self.testing_scripts,
+            handover_power=self.handover_power,
         )
 
 

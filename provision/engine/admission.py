@@ -101,6 +101,8 @@ class Admission:
         yield ("in flight", "")
         if operation == "deployment":
             yield ("deployments", "")
+            if self._limits.per_rack_controller is not None:
+                yield ("images", node.rack_controller)
         yield ("in flight", f"rack {node.rack}")
         for feed in dict.fromkeys(pdu_of(feed) for feed in node.power_feeds):
             yield ("in flight", f"feed {feed}")
@@ -109,6 +111,8 @@ class Admission:
         what, name = key
         if what == "deployments":
             return self._limits.deployments
+        if what == "images":
+            return self._limits.per_rack_controller or self._limits.deployments
         if name.startswith("rack "):
             return self._limits.per_rack
         if name.startswith("feed "):

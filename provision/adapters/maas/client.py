@@ -11,7 +11,7 @@ from provision.adapters.maas import parse
 from provision.adapters.maas.answers import HOSTNAME_IN_USE, MAC_IN_USE
 from provision.adapters.maas.listing import Listing, parsed
 from provision.adapters.maas.power import drift, identity
-from provision.adapters.maas.site import complaints
+from provision.adapters.maas.site import complaints, unknown_scripts
 from provision.adapters.maas.transport import Form, Transport
 from provision.errors import GarbledError, RefusedError, UnavailableError
 from provision.model.machine import DeploySpec, MaasEvent, Machine, MachineSpec, Receipt, ScriptResult, Status
@@ -34,6 +34,7 @@ class MaasRegion:
         nodes: the nodes of the run; they share one machine list per rack.
         interval_s: how old a listing may be, in the clock's seconds. At a pace other than 1, hand in the product.
         run: the run's id, left as a comment beside every act in MAAS's log.
+        scripts: names that the site commissions and tests with, to be checked by ``check_site``.
         enable_ssh: leave a machine on and open to SSH after commissioning.
 
     Raises:
@@ -53,12 +54,14 @@ class MaasRegion:
         deadline_s: float = 60,
         run: str = "",
         enable_ssh: bool = False,
+        scripts: Sequence[str] = (),
     ) -> None:
         self._transport = Transport(url, key, clock, ca_file=ca_file, proxy=proxy, deadline_s=deadline_s)
         self._listing = Listing(self._transport, nodes, clock, interval_s=interval_s)
         self._nodes = tuple(nodes)
         self._run = run
         self._enable_ssh = enable_ssh
+        self._scripts = tuple(scripts)
         self._powers: dict[str, Mapping[str, Any]] = {}
         self._wipes: bool | None = None
 
@@ -237,7 +240,8 @@ class MaasRegion:
 
     async def check_site(self, profiles: Iterable[Profile]) -> tuple[str, ...]:
         """Complaints that stop every deployment; empty if none."""
-        return await complaints(self._transport, tuple(profiles), self._nodes)
+        found = await complaints(self._transport, tuple(profiles), self._nodes)
+        return found or tuple(await unknown_scripts(self._transport, self._scripts))
 
     async def close(self) -> None:
         """Drop connections. Never raises."""
