@@ -66,6 +66,12 @@ class Bmc(Protocol):
     async def set_clock(self) -> None:
         """Write: our time into the BMC."""
 
+    async def enable_network_device(self, method: BootMethod) -> None:
+        """Write: BIOS settings for the next start, so that it tries the network. Only where the site allows it."""
+
+    async def reset_bmc(self) -> None:
+        """Write: restart the BMC itself; it is away for minutes, the host goes on."""
+
     async def close(self) -> None:
         """Log out and drop connections. Never raises."""
 

@@ -364,6 +364,24 @@ class FakeBmc:
         metal = self._reach()
         self.world.write(metal.node.name, "set-clock", lambda: setattr(metal, "offset_s", 0.0))
 
+    async def enable_network_device(self, method: BootMethod) -> None:
+        metal = self._reach()
+
+        def effect() -> None:
+            metal.readiness = replace(metal.readiness, network_device_pending=True, pending_jobs=("JID_1 BIOS",))
+
+        self.world.write(metal.node.name, "enable-network-device", effect)
+
+    async def reset_bmc(self) -> None:
+        metal = self.metal
+        self.world.alive()
+
+        def effect() -> None:
+            metal.bmc_silent_until = self.world.clock.monotonic() + 180.0
+            metal.bmc_error = None
+
+        self.world.write(metal.node.name, "reset-bmc", effect)
+
     async def close(self) -> None:
         self.closed = True
 

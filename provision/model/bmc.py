@@ -115,13 +115,17 @@ class BmcStatus:
 
 @dataclass(frozen=True, slots=True)
 class BootReadiness:
-    """What would stop a network boot. None means the BMC does not say."""
+    """What would stop a network boot. None means the BMC does not say.
+
+    ``network_device_pending``: settings that wait for the next start would enable the device.
+    """
 
     network_device_enabled: bool | None = None
     lockdown: bool | None = None
     pending_jobs: tuple[str, ...] = ()
     mode: str | None = None
     gaps: tuple[Gap, ...] = ()
+    network_device_pending: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,32 @@ class BmcClock:
 
     offset_s: float
     ntp: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BmcSession:
+    """One login in the BMC's table. ``created`` and ``client`` are the BMC's words, empty where it does not say.
+
+    ``ours``: this program wrote it down; ``stale``: and the process that made it is gone.
+    """
+
+    name: str
+    path: str
+    user: str
+    created: str = ""
+    client: str = ""
+    ours: bool = False
+    stale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Firmware:
+    """One part's firmware. ``part`` is bmc, bios, nic, drive, gpu or gpu-baseboard, ``version`` the BMC's own word."""
+
+    part: str
+    locator: str
+    model: str | None
+    version: str | None
 
 
 @dataclass(frozen=True, slots=True)

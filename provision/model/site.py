@@ -48,6 +48,9 @@ class Site:
     ``pace`` multiplies every pause and deadline (1.0 is a real site; a simulated fleet may run faster).
 
     ``deadlines_s`` and ``max_acts`` override a stage's own figures, by stage name.
+
+    ``may_change_bios``: network boot is enabled in BIOS where it is off. ``may_reset_bmc``: a BMC that answers nonsense
+    or shows no host is restarted, once a run.
     """
 
     power_by: PowerBy = PowerBy.MAAS
@@ -60,3 +63,4 @@ class Site:
     commissioning_scripts: tuple[str, ...] = ()
     testing_scripts: tuple[str, ...] = ()
     handover_power: bool = False
+    may_reset_bmc: bool = False

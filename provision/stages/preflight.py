@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from provision.errors import CredentialRefusedError, GarbledError, RefusedError
-from provision.model.bmc import BmcClock, BootReadiness
-from provision.model.decision import Act, Decision, Done, Seen, Step, Stuck
+from provision.model.bmc import BmcClock, BootReadiness, Button
+from provision.model.decision import Act, Decision, Done, Seen, Step, Stuck, Wait
 from provision.model.evidence import Evidence, Gap, Part, PartKind, Reading
 from provision.model.finding import Dispatch, Finding
+from provision.model.machine import Status
 from provision.model.node import Node
-from provision.model.profile import Goal
+from provision.model.profile import BootMethod, Goal
 from provision.ports import Tools
 from provision.stages.lookup import find_machine, holds_wish, narrow, note_drives
 
@@ -21,16 +22,31 @@ class SetClock(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class EnableNetworkDevice(Step):
+    """BIOS settings for the next start: try the network."""
+
+    method: BootMethod
+
+
+@dataclass(frozen=True, slots=True)
+class StartForBios(Step):
+    """One start of the host, in which BIOS takes over the settings that wait."""
+
+
+@dataclass(frozen=True, slots=True)
 class Flight(Seen):
     """``clock`` and ``readiness`` are None where the BMC does not say or it was not asked.
 
-    ``installed``: the machine already holds the wished image, so that no network boot is needed.
+    ``installed``: the machine already holds the wished image, so that no network boot is needed. ``bios_is_ours``: the
+    site lets us change BIOS settings, and nobody uses the machine. ``started``: this run started it for them.
     """
 
     clock: BmcClock | None
     max_offset_s: float
     readiness: BootReadiness | None
     installed: bool
+    bios_is_ours: bool = False
+    started: bool = False
 
 
 def clock_is_off(clock: BmcClock | None, max_offset_s: float) -> bool:
@@ -74,8 +90,38 @@ def decide(goal: Goal, seen: Flight) -> Decision:
         return Stuck(worst(blocking))
     stops = obstacles(seen.readiness)
     if stops and not seen.installed:
-        return Stuck("; ".join(stops), ours=True)
+        return _through_bios(goal, seen) or Stuck("; ".join(stops), ours=True)
     return Done("; ".join(stops) or "all parts as the profile wants them")
+
+
+def _through_bios(goal: Goal, seen: Flight) -> Act | Wait | None:
+    """Enable network boot in BIOS and pay the start that it costs; None where that is not ours to do.
+
+    Jobs of others are respected: settings are only added where none wait, and a start is only given to our own.
+    """
+    ready = seen.readiness
+    if ready is None or not seen.bios_is_ours or ready.network_device_enabled is not False or ready.lockdown:
+        return None
+    if ready.network_device_pending and seen.started:
+        return Wait("the host starts to take over its BIOS settings (network boot on)", pause_s=30)
+    if ready.network_device_pending:
+        return Act(StartForBios(), "BIOS settings wait for a start: network boot on", pause_s=30)
+    if ready.pending_jobs:
+        return None
+    why = "no network boot device is enabled in the BIOS, and the site lets us enable it"
+    return Act(EnableNetworkDevice(goal.profile.boot_method), why, pause_s=10)
+
+
+# What MAAS does with a machine while nobody works on it or with it.
+_IDLE = {
+    Status.NEW,
+    Status.READY,
+    Status.ALLOCATED,
+    Status.BROKEN,
+    Status.FAILED_COMMISSIONING,
+    Status.FAILED_DEPLOYMENT,
+    Status.FAILED_TESTING,
+}
 
 
 class Preflight:
@@ -97,15 +143,25 @@ class Preflight:
             return Flight(clock, limit, None, installed=False, evidence=tuple(evidence), gaps=gaps)
         health = await tools.bmc.health()
         readiness = await tools.bmc.readiness()
-        installed = bool(obstacles(readiness) or clock_is_off(clock, limit)) and holds_wish(
-            await find_machine(node, tools), tools.goal.image_epoch
-        )
+        installed = ours = False
+        if obstacles(readiness) or clock_is_off(clock, limit):
+            machine = await find_machine(node, tools)
+            installed = holds_wish(machine, tools.goal.image_epoch)
+            ours = tools.site.may_change_bios and (machine is None or machine.status in _IDLE)
         evidence.extend(health.evidence)
         note_drives(tools, health.evidence)
         gaps += health.gaps + readiness.gaps
         verdict = tools.judge(node, tools.goal.profile, evidence, gaps, tools.clock.now())
         return Flight(
-            clock, limit, readiness, installed, evidence=tuple(evidence), gaps=gaps, findings=verdict.findings
+            clock,
+            limit,
+            readiness,
+            installed,
+            bios_is_ours=ours,
+            started=bool(tools.notes.get("preflight.started")),
+            evidence=tuple(evidence),
+            gaps=gaps,
+            findings=verdict.findings,
         )
 
     def decide(self, goal: Goal, seen: Seen) -> Decision:
@@ -113,10 +169,16 @@ class Preflight:
         return decide(goal, narrow(seen, Flight))
 
     async def act(self, step: Step, node: Node, tools: Tools) -> None:
-        """Set the clock."""
+        """Set the clock; enable network boot in BIOS."""
         match step:
             case SetClock():
                 await tools.bmc.set_clock()
+            case EnableNetworkDevice(method):
+                await tools.bmc.enable_network_device(method)
+            case StartForBios():
+                # Noted before it is sent: an answer that never comes must not press twice.
+                tools.notes["preflight.started"] = True
+                await tools.bmc.press(Button.RESTART)
             case _:
                 raise TypeError(f"preflight does not know {step.name}")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from provision.adapters.redfish import boot, clock, power
+from provision.adapters.redfish import bios, boot, care, clock, power
 from provision.adapters.redfish.answers import Json
 from provision.adapters.redfish.health import read_health
 from provision.adapters.redfish.limits import BmcLimits
@@ -16,7 +17,18 @@ from provision.adapters.redfish.service import Service, identity, survey
 from provision.adapters.redfish.session import RedfishSession
 from provision.adapters.redfish.values import health, moment, text, texts, word
 from provision.adapters.redfish.walk import Expand, Reader
-from provision.model.bmc import BmcClock, BmcStatus, BootReadiness, Button, Harvest, Health
+from provision.model.bmc import (
+    BmcClock,
+    BmcIdentity,
+    BmcSession,
+    BmcStatus,
+    BootReadiness,
+    Button,
+    Firmware,
+    Harvest,
+    Health,
+)
+from provision.model.evidence import Gap
 from provision.model.node import Node
 from provision.model.profile import BootMethod
 from provision.model.secret import Credential
@@ -28,8 +40,8 @@ class RedfishBmc:
 
     ``profile_boot_nic`` is the profile's ``boot_nic``: a port by id, printed place or MAC; ``boot_method`` its method,
     None if PXE and HTTP are equally welcome. ``clock`` gives pauses and deadlines. With ``guids`` the harvest reads
-    InfiniBand GUIDs also where they cost requests of their own. Writes go out once; reads are repeated for as long as
-    ``limits`` say.
+    InfiniBand GUIDs also where they cost requests of their own; ``ntp`` are servers for the BMC's clock. Writes go out
+    once; reads are repeated for as long as ``limits`` say.
 
     Raises:
         MisconfiguredError: the node's ``bmc_fingerprint`` is no SHA-256.
@@ -46,12 +58,14 @@ class RedfishBmc:
         boot_method: BootMethod | None = None,
         limits: BmcLimits | None = None,
         guids: bool = False,
+        ntp: Sequence[str] = (),
     ) -> None:
         fixed = node.bmc_fingerprint
         self._node = node
         self._boot_nic = profile_boot_nic
         self._boot_method = boot_method
         self._guids = guids
+        self._ntp = tuple(ntp)
         self._session = RedfishSession(
             node.bmc_address,
             credential,
@@ -128,7 +142,42 @@ class RedfishBmc:
 
     async def set_clock(self) -> None:
         """Write: our time into the BMC."""
-        await clock.set_clock(self._session, await self._surveyed())
+        await clock.set_clock(self._session, await self._surveyed(), self._ntp)
+
+    async def enable_network_device(self, method: BootMethod) -> None:
+        """Write: BIOS settings for the next start, pointing at the network-boot port of the harvest."""
+        service = await self._surveyed()
+        port = next((port.name for port in (await self.harvest()).ports if port.network_boot), self._boot_nic)
+        await bios.enable_network_device(self._session, self._reader(service), service, method, port)
+
+    async def reset_bmc(self) -> None:
+        """Write: restart the BMC itself; the host goes on."""
+        await care.reset_bmc(self._session, await self._surveyed())
+
+    async def still_there(self) -> bool:
+        """True while the login of before a reset works; asked once, without a fresh login."""
+        return await care.still_there(self._session, await self._surveyed())
+
+    async def sessions(self) -> tuple[BmcSession, ...]:
+        """Who is logged in to the BMC, we ourselves included."""
+        service = await self._surveyed()
+        return await care.read_sessions(self._session, self._reader(service), service)
+
+    async def end_stale_sessions(self) -> int:
+        """Write: end our own sessions whose process is gone. How many were ended."""
+        return await care.end_stale(self._session)
+
+    async def firmware(self, *, baseboard: bool = False) -> tuple[tuple[Firmware, ...], tuple[Gap, ...]]:
+        """Versions of BMC, BIOS, cards, drives and GPUs, and what could not be read; see ``care.read_firmware``."""
+        health = await self.health()
+        service = await self._surveyed()
+        reader = self._reader(service)
+        found = await care.read_firmware(reader, service, health.evidence, baseboard=baseboard)
+        return found, tuple(dict.fromkeys((*health.gaps, *reader.gaps)))
+
+    async def identity(self) -> BmcIdentity:
+        """Who the machine says it is."""
+        return identity(await self._surveyed())
 
     async def close(self) -> None:
         """Log out and drop connections. Never raises an error; a cancellation is passed on after the logout."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from provision.adapters.redfish.answers import Answer, Json, etags
-from provision.adapters.redfish.boot_port import BIOS_KINDS, enabled_devices
+from provision.adapters.redfish.answers import Answer, Json
+from provision.adapters.redfish.bios import network_device_enabled, pending_enabled
+from provision.adapters.redfish.etag import patch_with_tag
 from provision.adapters.redfish.net import read_bios
 from provision.adapters.redfish.service import Service
 from provision.adapters.redfish.session import RedfishSession
@@ -114,59 +114,21 @@ def _wanted(service: Service, boot: Mapping[str, Any], target: str) -> Json:
     return wanted
 
 
-async def patch_with_tag(session: RedfishSession, path: str, seen: Answer, body: Json) -> Answer:
-    """PATCH with the tags of the answer just read; 412 and 428 did nothing, so the next tag may be tried.
-
-    Ladder of R20: fresh tag, its strong form, a tag read again, no tag at all.
-    """
-    waiting: list[str | None] = [*etags(seen)] or [None]
-    tried: set[str | None] = set()
-    while True:
-        tag = waiting.pop(0)
-        tried.add(tag)
-        reply = await session.send("PATCH", path, body, etag=tag)
-        if reply.status not in {412, 428}:
-            return reply
-        if len(tried) == 1:
-            waiting = [*etags(await session.get(path)), *waiting]
-        waiting = [tag for tag in dict.fromkeys(waiting) if tag not in tried]
-        last_resort = None if reply.status == 412 else "*"
-        if not waiting and last_resort in tried:
-            return reply
-        waiting = waiting or [last_resort]
-
-
 async def read_readiness(reader: Reader, service: Service, method: BootMethod | None = None) -> BootReadiness:
     """What would stop a network boot: no device enabled in BIOS, lockdown, jobs of others. None where nobody says."""
     bios, lockdown, jobs = await reader.gather(
         read_bios(reader, service), _lockdown(reader, service), _jobs(reader, service)
     )
+    enabled = network_device_enabled(bios or {}, method)
+    pending = await pending_enabled(reader, service, bios, method) if bios and enabled is False else None
     return BootReadiness(
-        network_device_enabled=network_device_enabled(bios or {}, method),
+        network_device_enabled=enabled,
         lockdown=lockdown,
         pending_jobs=jobs,
         mode=text(_boot(service.system), "BootSourceOverrideMode") or text(bios or {}, "BootMode"),
         gaps=tuple(reader.gaps),
+        network_device_pending=pending,
     )
-
-
-def network_device_enabled(bios: Mapping[str, Any], method: BootMethod | None) -> bool | None:
-    """True if BIOS will try the network at all; None if its attributes do not tell.
-
-    Dell: ``PxeDevNEnDis``, ``HttpDevNEnDis``. AMI, Supermicro and Lenovo: a network stack and PXE or HTTP support.
-    """
-    kinds = BIOS_KINDS[method]
-    if any(f"{kind}Dev1EnDis" in bios for kind in ("Pxe", "Http")):
-        return any(enabled_devices(bios, kind) for kind in kinds)
-    flags = {re.sub(r"_[0-9A-F]{4}$", "", str(name)).lower(): text(bios, str(name)) or "" for name in bios}
-    stack = flags.get("networkstack")
-    wanted = {"Pxe": ("ipv4pxe", "ipv4pxesupport", "ipv6pxe", "ipv6pxesupport"),
-              "Http": ("ipv4http", "ipv4httpsupport", "ipv6http", "ipv6httpsupport")}  # fmt: skip
-    said = [flags[name] for kind in kinds for name in wanted[kind] if name in flags]
-    if stack is None and not said:
-        return None
-    on = stack is None or stack.lower().startswith("enable")
-    return on and (not said or any(value.lower().startswith("enable") for value in said))
 
 
 async def _lockdown(reader: Reader, service: Service) -> bool | None:

@@ -42,6 +42,7 @@ def drive_evidence(drives: Iterable[Mapping[str, Any]], scribe: Scribe) -> Itera
                 "serial": text(drive, "SerialNumber"),
                 "size_bytes": whole(drive, "CapacityBytes"),
                 "protocol": text(drive, "Protocol"),
+                "firmware": text(drive, "FirmwareVersion") or text(drive, "Revision"),
                 "life_left_percent": number(drive, "PredictedMediaLifeLeftPercent"),
                 "width": _lanes(drive, "PCIeNegotiatedLinkWidth"),
                 "max_width": _lanes(drive, "PCIeCapableLinkWidth"),
@@ -132,7 +133,11 @@ def gpu_evidence(items: Iterable[Mapping[str, Any]], scribe: Scribe) -> Iterator
                 judged(item),
                 "redfish/gpus",
                 item=item,
-                values={"model": text(item, "Model"), "serial": text(item, "SerialNumber")},
+                values={
+                    "model": text(item, "Model"),
+                    "serial": text(item, "SerialNumber"),
+                    "firmware": text(item, "FirmwareVersion"),
+                },
             )
 
 
@@ -220,8 +225,13 @@ def card_evidence(facts: NetworkFacts, scribe: Scribe) -> Iterator[Evidence]:
             judged(adapter, warning=Reading.FAILED),
             "redfish/nics",
             item=adapter,
-            values={"model": model},
+            values={"model": model, "firmware": _card_firmware(adapter)},
         )
+
+
+def _card_firmware(adapter: Mapping[str, Any]) -> str | None:
+    told = (text(one, "FirmwarePackageVersion") for one in objects(adapter, "Controllers"))
+    return next((version for version in told if version), None)
 
 
 def port_evidence(ports: Ports, scribe: Scribe) -> Iterator[Evidence]:

@@ -108,6 +108,14 @@ class RedfishSession:
             answer = await self._request(self._client, method, path, body=body, headers=headers)
         return answer
 
+    async def ask_once(self, path: str) -> Answer:
+        """Read ``path`` once with the login as it is: no repetition, no fresh login; any answer is returned.
+
+        Raises:
+            UnavailableError: no answer, or nobody is logged in.
+        """
+        return await self._request(self._client, "GET", path)
+
     def error_of(self, answer: Answer) -> PeerError:
         """The typed error that a refusal means."""
         return error_from(answer, self.peer, time.time())

@@ -11,7 +11,7 @@ import pytest
 
 from provision.adapters.redfish import parse_parts as parse
 from provision.adapters.redfish.answers import Answer, bare_id, error_from, etags, retry_after_s
-from provision.adapters.redfish.boot import network_device_enabled
+from provision.adapters.redfish.bios import network_device_enabled
 from provision.adapters.redfish.parse_logs import Window, log_evidence
 from provision.adapters.redfish.parse_power import psu_evidence, supplies_of
 from provision.adapters.redfish.parts import Scribe
