@@ -195,7 +195,12 @@ def _create(plan, seen, facts, wanted, others):
     plan["spares"] = [drive["alias"] for drive in free[start : start + spares]]
     plan["drives"] = [_short(drive, wanted) for drive in free]
     plan["wipe"] = [
-        {key: drive[key] for key in ("path", "serial", "partitions", "zfs")}
+        {
+            "path": drive["alias"],
+            "serial": drive["serial"],
+            "partitions": [seen.lasting(drive, path) for path in drive["partitions"]],
+            "zfs": [drive["alias"] if path == drive["path"] else seen.lasting(drive, path) for path in drive["zfs"]],
+        }
         for drive in free
         if drive["signatures"] or drive["partitions"]
     ]

@@ -20,7 +20,7 @@ from ansible.module_utils.provision_zpool_text import parse_mdstat, parse_pools,
 # Kernel names of things that are no drives, whatever lsblk calls their type.
 NO_DRIVES = re.compile(r"^(?:zram|loop|dm-|nbd|sr|fd|ram|md|pmem|mtdblock|mmcblk|rbd|drbd|bcache|zd)\d*")
 # Virtual media of BMCs (iDRAC, XCC, AMI) and its partitions for lifecycle data.
-VIRTUAL_MEDIA = re.compile(r"virtual|idrac|lcdrive|oemdrv|ami |xclarity|ilo ", re.IGNORECASE)
+VIRTUAL_MEDIA = re.compile(r"\bvirtual\b|\bidrac\b|\blcdrive\b|\boemdrv\b|\bxclarity\b|\bilo\b", re.IGNORECASE)
 MEMBERS = {
     "linux_raid_member": "an md member",
     "LVM2_member": "an LVM member",
@@ -155,6 +155,13 @@ class Seen:
             if key in self._owners:
                 return self._owners[key]
         return set()
+
+    def lasting(self, drive, path):
+        """A drive's partition by the lasting name of the drive, so that a wipe cannot meet another one."""
+        for name, target in self.by_id.items():
+            if target == path and name.startswith(drive["alias"].rsplit("/", 1)[-1] + "-part"):
+                return f"/dev/disk/by-id/{name}"
+        return path
 
     def _use(self, paths, why):
         for path in paths:

@@ -251,7 +251,8 @@ CASES = [
         {"wipe_allow": ["S2"]},
         chosen=BLANKS,
         check=lambda plan: (
-            plan["wipe"] == [{"path": "/dev/nvme2n1", "serial": "S2", "partitions": ["/dev/nvme2n1p1"], "zfs": []}]
+            plan["wipe"]
+            == [{"path": by_eui("S2", number=None), "serial": "S2", "partitions": [by_eui("S2")], "zfs": []}]
         ),
     ),
     Case(

@@ -163,9 +163,11 @@ def touched(plan: dict[str, Any]) -> set[str]:
     return found | {each["serial"] for each in plan["wipe"]} | {each["serial"] for each in plan["drives"]}
 
 
-def paths(plan: dict[str, Any]) -> set[str]:
-    """Devices that the plan writes to."""
-    return {path for each in plan["wipe"] for path in [each["path"], *each["partitions"]]}
+def paths(plan: dict[str, Any], by_id: dict[str, str]) -> set[str]:
+    """Devices that the plan writes to, behind their lasting names."""
+    names = [name for each in plan["wipe"] for name in [each["path"], *each["partitions"], *each["zfs"]]]
+    names += [name for vdev in plan["vdevs"] for name in vdev["aliases"]]
+    return {by_id[name.rsplit("/", 1)[-1]] for name in names}
 
 
 def check(draw: random.Random) -> str:
@@ -174,7 +176,7 @@ def check(draw: random.Random) -> str:
     plan = disks.decide(facts, want)
     assert not touched(plan) & world.busy, (plan, sorted(world.busy))
     owned = {row["path"] for row in world.box.rows if row["serial"] in world.busy}
-    assert not {path for path in paths(plan) if any(path.startswith(own) for own in owned)}
+    assert not {path for path in paths(plan, facts["by_id"]) if any(path.startswith(own) for own in owned)}
     assert plan["action"] in {"create", "refuse"}
     return str(plan["action"])
 

@@ -165,7 +165,7 @@ def test_only_the_named_drives_are_wiped(node: Node) -> None:
     assert "drive S5 (/dev/nvme5n1) is not blank" in refused["msg"]
     done = node.run(wipe_allow=["S2", "S5"])
     wiped = [call[-1] for call in done["commands"] if call[0] == "wipefs"]
-    assert wiped == [f"/dev/nvme{n}n1{part}" for n in (2, 5) for part in ("p1", "p9", "")]
+    assert wiped == [f"/dev/disk/by-id/{eui(f'S{n}')}{part}" for n in (2, 5) for part in ("-part1", "-part9", "")]
     assert not done.get("failed")
     assert not node.run()["changed"]
 

@@ -170,7 +170,7 @@ class Shim:
         return 0
 
     def wipefs(self, argv: list[str]) -> int:
-        name = argv[-1].rsplit("/", 1)[-1]
+        name = self.name_of(argv[-1])
         if name in self.world["drives"]:
             self.world["drives"][name].update(fstype=None, pttype=None, parts=[])
         else:
