@@ -13,19 +13,24 @@ from provision.model.evidence import Evidence, Part, PartKind, Reading, Value
 from provision.triage.patterns import MAX_LINE
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)|[\x00-\x08\x0b-\x1f\x7f]")
-_CODE = re.compile(r"(?:^|[\s.:\[])((?:[A-Z]{2,4}\d{3,4}))\b")
+_CODE = re.compile(r"(?:^|[\s.:\[])((?:PDR|VDR|ENC|BAT|PR)\d{1,4}|[A-Z]{2,4}\d{3,4})\b")
 _BDF = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 
 # A heading names the thing that the following lines speak of, until the next heading.
 _HEADINGS: tuple[tuple[PartKind, re.Pattern[str]], ...] = (
-    (PartKind.NIC, re.compile(r"^CA '(?P<name>[\w.-]+)'")),
+    (PartKind.NIC, re.compile(r"^(?:CA|Infiniband device) '(?P<name>[\w.-]+)'")),
+    (PartKind.NIC, re.compile(r"^\W{0,3}(?:perfquery|ibportstate|ibstatus?)\b.{0,20}\b(?P<name>mlx5_\w+)")),
+    (PartKind.GPU, re.compile(rf"NVRM: The NVIDIA GPU (?P<name>{_BDF})")),
     (PartKind.NIC, re.compile(r"\bmlxlink\b.*\s-d\s*(?P<name>[\w./-]+)")),
     (PartKind.PORT, re.compile(r"^Settings for (?P<name>[\w.-]+):")),
     (PartKind.PORT, re.compile(r"^(?P<name>net\d+|eth\d+): (?:[0-9a-f]{2}:){5}")),
     (PartKind.PORT, re.compile(r"^\d+: (?P<name>[\w.@-]+): <")),
     (PartKind.GPU, re.compile(rf"^GPU (?P<name>\d+|{_BDF})\s*(?::|$)")),
     (PartKind.PCIE, re.compile(rf"^(?P<name>{_BDF})\s+(?!-)\S")),
-    (PartKind.DRIVE, re.compile(r"(?i)^(?:smart log for nvme device:\s*|=+ ?)?(?:/dev/)?(?P<name>nvme\d+(?:n\d+)?)\b")),
+    (
+        PartKind.DRIVE,
+        re.compile(r"(?i)^(?:smart log for nvme device:\s*|device:\s*|=+ ?)?(?:/dev/)?(?P<name>nvme\d+(?:n\d+)?)\b"),
+    ),
 )
 # What a single line speaks of, the most telling first.
 _INLINE: tuple[tuple[PartKind, re.Pattern[str]], ...] = (
@@ -113,11 +118,25 @@ _NVLINK_BITS = re.compile(r"NVLink: \w+ error detected on link \d+ ?\((?P<bits>0
 _BITS = {"seat": (8, 9, 12, 16, 17, 24, 28), "signal": (21, 22), "ecc": (4, 5), "peer": (1, 20), "ignore": (0, 23, 30)}
 
 
+# How many are there and how many should be: people and tools write it in either order.
+_WANTED = r"(?:expect\w*|profile\w*|should (?:be|have|see)|inventory|plan\w*)"
+_COUNTS = (
+    re.compile(r"\b(?P<found>\d{1,5}) ?(?:of|/|out of|instead of) ?(?P<wanted>\d{1,5})\b(?![.:/]\d)"),
+    re.compile(
+        rf"(?i)\b{_WANTED}[^\d\n]{{1,40}}(?P<wanted>\d{{1,5}})\b.{{0,24}}?\b(?:found|sees?|lists?|shows?|has|only|got)[^\d\n]{{1,16}}(?P<found>\d{{1,5}})\b"
+    ),
+    re.compile(
+        rf"(?i)(?<![\w.])(?P<found>\d{{1,5}}) (?:[A-Za-z0-9_-]+ ?){{1,4}}[(,;:]{{0,2}} ?.{{0,24}}?\b{_WANTED}[^\d\n]{{1,16}}(?P<wanted>\d{{1,5}})\b"
+    ),
+)
+
+
 def decode(line: str) -> dict[str, Value]:
     """Figures that a regular expression of a rule cannot compare.
 
     ``narrow``/``slow`` of a PCIe link against its own capability; ``width`` in lanes; ``nvlink`` for Xid 74:
-    ``seat``, ``signal``, ``ecc``, ``peer`` or ``ignore``, the gravest of its bits.
+    ``seat``, ``signal``, ``ecc``, ``peer`` or ``ignore``, the gravest of its bits; ``found``, ``wanted`` and ``short``
+    where a line counts parts against what should be there.
     """
     if found := _LIMITED.search(line):
         width, most = int(found["width"]), int(found["most"])
@@ -129,10 +148,14 @@ def decode(line: str) -> dict[str, Value]:
         for meaning, places in _BITS.items():
             if any(bits >> place & 1 for place in places):
                 return {"nvlink": meaning}
+    for pattern in _COUNTS:
+        if found := pattern.search(line):
+            here, wanted = int(found["found"]), int(found["wanted"])
+            return {"found": here, "wanted": wanted, "short": here < wanted}
     return {}
 
 
-_PLANNED = re.compile(r"(?P<port>[\w.-]+) -> (?P<far>[\w.-]+(?: port)? [\w/.-]+)")
+_PLANNED = re.compile(r"(?P<port>[\w.-]+) -> (?P<far>[\w.-]+(?: port |[ :])[\w/.-]+)")
 
 
 def _against_plan(lines: Sequence[Evidence], node: str, now: datetime) -> Iterator[Evidence]:
