@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from provision.app import looks, press, reimage, runs
+from provision.app.drift import drift
 from provision.app.runs import Sink
 from provision.app.wiring import Wiring
 from provision.config.importer import import_csv
@@ -121,9 +122,17 @@ class App:
         """Accept a machine that was deployed by hand; a sentence."""
         return await runs.adopt(self._wiring, self._one(name))
 
-    async def status(self, target: str) -> list[dict[str, Any]]:
-        """Where every node stood when it was last looked at."""
-        return await looks.status(self._wiring, self._wiring.select(target))
+    async def status(self, target: str, *, offline: bool = False, look: bool = False) -> list[dict[str, Any]]:
+        """Where every node stood when it was last looked at, and where MAAS's record differs from the inventory.
+
+        ``offline`` asks nobody; ``look`` asks the BMCs for their MAC addresses too.
+        """
+        nodes = self._wiring.select(target)
+        rows = await looks.status(self._wiring, nodes)
+        differs, complaint = ({}, "") if offline else await drift(self._wiring, nodes, look=look)
+        if complaint:
+            _say(complaint)
+        return [{**row, "drift": differs.get(row["node"], [])} for row in rows]
 
     async def check(self, target: str) -> list[dict[str, Any]]:
         """Healthy yes, no or unknown per host."""

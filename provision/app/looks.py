@@ -204,7 +204,7 @@ def _next(node: Node, state: NodeState | None, alive: Mapping[str, Run], tickets
         run = alive.get(state.run)
         return f"goes on in run {run.id} of {run.who}" if run else f"the run ended in the middle: {again}"
     if state.outcome is Outcome.READY:
-        return "nothing"
+        return f"given back to MAAS: {again}" if state.stage == "release" else "nothing"
     if state.outcome is Outcome.NEEDS_HANDS and tickets:
         return f"repair {', '.join(ticket.id for ticket in tickets)}, then: {again}"
     if state.outcome is Outcome.INTERRUPTED:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from provision.app.broken import mark_broken
 from provision.app.wiring import Wiring, whoami
 from provision.engine.fleet import Fleet
 from provision.engine.plan import plan as make_plan
@@ -99,6 +100,7 @@ async def bring_up(
     try:
         with stopping(fleet.request_stop):
             ended = await fleet.run(run, nodes, wiring.site.profiles, may_erase=may_erase)
+            await mark_broken(wiring, run, nodes, ended)
     finally:
         for sink in sinks:
             sink.close()

@@ -20,18 +20,24 @@ from provision.cli.common import (
 @click.argument("target", required=False, default="all")
 @site_options
 @output_option("table", "json", "csv")
-def status(target: str, inventory: Path, state: Path | None, output: str) -> int:
+@click.option("--offline", is_flag=True, help="Ask nobody: say what was seen last.")
+@click.option("--look", is_flag=True, help="Ask the BMCs too, for their MAC addresses.")
+def status(target: str, offline: bool, look: bool, inventory: Path, state: Path | None, output: str) -> int:
     """Every node: stage, since when, why it waits or is stuck, what happens next.
 
-    Says what was seen last; it asks no BMC and no MAAS.
+    Says what was seen last, and names machines whose record in MAAS no longer agrees with the inventory (name,
+    zone, pool, tags, power settings, MAC addresses); bringup mends what it may.
 
     \b
     Example:
       provision status rack-12
     """
-    rows = with_app(inventory, state, lambda app: app.status(target))
+    rows = with_app(inventory, state, lambda app: app.status(target, offline=offline, look=look))
     columns = ["node", "rack", "outcome", "stage", "since", "why", "next", "tickets"]
-    print_rows(output, columns, rows, empty="no nodes")
+    print_rows(output, [*columns, "drift"] if output == "csv" else columns, rows, empty="no nodes")
+    for row in rows if output == "table" else []:
+        if row["drift"]:
+            click.echo(f"{row['node']} differs in MAAS: {'; '.join(row['drift'])}", err=True)
     return 0 if all(row["outcome"] == "ready" for row in rows) else 1
 
 

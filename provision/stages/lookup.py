@@ -62,10 +62,15 @@ async def find_machine(node: Node, tools: Tools) -> Machine | None:
 
 async def spec_of(node: Node, tools: Tools, power_by: PowerBy) -> MachineSpec:
     """What MAAS is to know of the node, with the power button in this hand."""
+    return spec_for(node, tools, power_by, macs_of(node, tools.goal.profile, await tools.bmc.harvest()))
+
+
+def spec_for(node: Node, tools: Tools, power_by: PowerBy, macs: tuple[MacAddress, ...]) -> MachineSpec:
+    """The same, with MAC addresses that are known already."""
     return MachineSpec(
         hostname=node.name,
         architecture=tools.goal.profile.architecture,
-        macs=macs_of(node, tools.goal.profile, await tools.bmc.harvest()),
+        macs=macs,
         power_by=power_by,
         bmc_address=node.bmc_address,
         credential=tools.credential if power_by is PowerBy.MAAS else None,

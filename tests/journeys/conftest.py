@@ -101,7 +101,7 @@ class Site:
 
     async def outcomes(self) -> dict[str, str]:
         """Outcome of each node as `status` prints it."""
-        return {row["node"]: row["outcome"] for row in (await self.provision("status", "--output", "json")).json}
+        return {row["node"]: row["outcome"] for row in (await self.provision("status", "--offline", "--output", "json")).json}
 
     def writes(self) -> int:
         """Writes that all machines have received so far."""

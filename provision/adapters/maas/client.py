@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from provision.adapters.maas import parse
 from provision.adapters.maas.answers import HOSTNAME_IN_USE, MAC_IN_USE
 from provision.adapters.maas.listing import Listing, parsed
-from provision.adapters.maas.power import drift, identity
+from provision.adapters.maas.power import Powers, drift, identity
 from provision.adapters.maas.site import complaints, unknown_scripts
 from provision.adapters.maas.transport import Form, Transport
-from provision.errors import GarbledError, RefusedError, UnavailableError
+from provision.errors import RefusedError, UnavailableError
 from provision.model.machine import DeploySpec, MaasEvent, Machine, MachineSpec, Receipt, ScriptResult, Status
 from provision.model.node import MacAddress, Node
 from provision.model.profile import Profile
@@ -62,7 +62,7 @@ class MaasRegion:
         self._run = run
         self._enable_ssh = enable_ssh
         self._scripts = tuple(scripts)
-        self._powers: dict[str, Mapping[str, Any]] = {}
+        self._powers = Powers(self._transport)
         self._wipes: bool | None = None
 
     async def machine(self, node: Node, macs: Sequence[MacAddress], *, uuid: str | None = None) -> Machine | None:
@@ -75,13 +75,7 @@ class MaasRegion:
 
     async def power_drift(self, system_id: str, spec: MachineSpec) -> str:
         """How MAAS's power parameters differ; read once a run and after our own edits. They hold the password."""
-        if system_id not in self._powers:
-            operation = f"read the power parameters of {self._name(system_id)}"
-            body = await self._transport.read("Machine.power_parameters", operation, system_id=system_id)
-            if not isinstance(body, dict):
-                raise GarbledError(self._transport.peer, operation, "no parameters in the answer")
-            self._powers[system_id] = body
-        return await drift(self._transport.peer, spec, self._powers[system_id])
+        return await drift(self._transport.peer, spec, await self._powers.of(system_id))
 
     async def erases_on_release(self) -> bool:
         """The region's setting, read once a run."""
@@ -132,7 +126,7 @@ class MaasRegion:
         # The architecture that commissioning found is only corrected, never repeated: MAAS checks it against images.
         known = await identity(self._transport.peer, spec)
         form = [pair for pair in known if pair[0] != "architecture" or not _agrees(seen, spec)]
-        self._powers.pop(system_id, None)
+        self._powers.forget(system_id)
         async with self._changing(system_id=system_id, hostname=spec.hostname):
             body = await self._write("Machine.update", operation, form, system_id=system_id)
             machine = parsed(self._transport, operation, parse.machine, body)

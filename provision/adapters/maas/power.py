@@ -8,10 +8,15 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+from provision.adapters.maas.transport import Transport
 from provision.errors import MisconfiguredError, RefusedError
 from provision.model.machine import MachineSpec
 from provision.model.secret import Secret
 from provision.model.site import PowerBy
+
+_GATHER_S = 0.01
+# 100 ids are 1 kB of address.
+_AT_ONCE = 100
 
 
 async def identity(peer: str, spec: MachineSpec) -> list[tuple[str, str | Secret]]:
@@ -93,3 +98,55 @@ async def drift(peer: str, spec: MachineSpec, known: Mapping[str, Any]) -> str:
     if known.get("power_pass") != spec.credential.password.reveal():
         found.append("power password differs")
     return "; ".join(found)
+
+
+class Powers:
+    """MAAS's power parameters of the machines of a run: read once each, many in one request where MAAS offers that.
+
+    They hold the BMC's password and stay in here.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._known: dict[str, Mapping[str, Any]] = {}
+        self._waiting: set[str] = set()
+        self._round: asyncio.Task[None] | None = None
+
+    def forget(self, system_id: str) -> None:
+        """They are being changed."""
+        self._known.pop(system_id, None)
+
+    async def of(self, system_id: str) -> Mapping[str, Any]:
+        """The parameters of one machine; empty if MAAS shows none.
+
+        Raises:
+            UnavailableError, RefusedError, GarbledError: MAAS could not be asked.
+        """
+        while system_id not in self._known:
+            self._waiting.add(system_id)
+            if self._round is None or self._round.done():
+                self._round = asyncio.create_task(self._ask())
+            await asyncio.shield(self._round)
+        return self._known[system_id]
+
+    async def _ask(self) -> None:
+        # Nodes of a rack come within a few milliseconds of one another.
+        await asyncio.sleep(_GATHER_S)
+        asked, self._waiting = sorted(self._waiting), set()
+        if await self._transport.offers("Machines.power_parameters"):
+            for start in range(0, len(asked), _AT_ONCE):
+                some = asked[start : start + _AT_ONCE]
+                query = [("id", one) for one in some]
+                body = await self._transport.read("Machines.power_parameters", "read power parameters", query)
+                self._take({one: _map(body).get(one) for one in some})
+            return
+        for one in asked:
+            body = await self._transport.read("Machine.power_parameters", "read power parameters", system_id=one)
+            self._take({one: body})
+
+    def _take(self, found: Mapping[str, Any]) -> None:
+        self._known |= {system_id: _map(body) for system_id, body in found.items()}
+
+
+def _map(raw: Any) -> Mapping[str, Any]:
+    return raw if isinstance(raw, Mapping) else {}

@@ -344,6 +344,13 @@ class Machines:
             raise wire.forbidden()
         return wire.data(self.find(call).power_parameters)
 
+    async def many_power_parameters(self, call: Call) -> Reply:
+        if not call.caller.admin:
+            raise wire.forbidden()
+        wanted = call.query.get("id") or list(self.region.machines)
+        found = {name: self.region.machines[name] for name in wanted if name in self.region.machines}
+        return wire.data({name: record.power_parameters for name, record in found.items()})
+
     async def set_owner_data(self, call: Call) -> Reply:
         record = self.find(call)
         if record.locked:

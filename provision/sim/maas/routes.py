@@ -70,6 +70,7 @@ def _machines(machines: Machines) -> tuple[Action, ...]:
         ("POST", "set_zone", machines.set_zone),
         ("POST", "accept", machines.accept),
         ("GET", "is_registered", machines.is_registered),
+        ("GET", "power_parameters", machines.many_power_parameters),
     )
 
 

@@ -23,7 +23,7 @@ ROOT = "/MAAS/api/2.0/"
 
 HANDLERS: dict[str, tuple[str, list[str], list[str]]] = {
     # name: address, parameters, actions ("POST op" or "GET" for the plain ones)
-    "Machines": ("machines/", [], ["GET", "POST", "POST allocate"]),
+    "Machines": ("machines/", [], ["GET", "GET power_parameters", "POST", "POST allocate"]),
     "Machine": (
         "machines/{system_id}/",
         ["system_id"],
@@ -256,6 +256,8 @@ class Region:
         form = dict(call.form)
         if rest:
             return self._machine(call, rest[0], form)
+        if call.op == "power_parameters":
+            return web.json_response({id_: self.machines[id_].get("_power", {}) for _, id_ in call.query})
         if call.op == "allocate":
             machine = self.machines.get(form["system_id"])
             if machine is None or machine["status"] != 4:
