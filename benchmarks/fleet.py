@@ -133,9 +133,9 @@ async def run(folder: Path, number: int, profile: Profile) -> None:
 
 
 def warm(servers: BmcServers, world: World) -> None:
-    """Build every fixed resource before anybody asks."""
+    """Build what a harvest reads before anybody asks."""
     for name in world.machines:
-        servers.service(name).warm()
+        servers.service(name).warm("Network", "Ethernet", "BootOptions")
 
 
 def tell(value: dict[str, Any]) -> None:

@@ -34,13 +34,15 @@ class Service:
         self.machine = machine
         self.door = Doorkeeper(machine)
         self._tree = Tree(machine)
-        self._bytes: dict[str, bytes] = {}
+        self._kept: dict[str, tuple[bytes, dict[str, str]]] = {}
         self._revision = -1
 
-    def warm(self) -> None:
-        """Build every resource that does not change by itself, before anybody asks."""
+    def warm(self, *words: str) -> None:
+        """Build what does not change by itself and has one of these words in its path, before anybody asks."""
         for path in self._tree.fixed_paths():
-            self._read(path, {})
+            if any(word in path for word in words):
+                self._read(path, {})
+                self._read(path, {"$expand": ".($levels=1)"})
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, with the latency and the sicknesses of this BMC."""
@@ -84,24 +86,25 @@ class Service:
         plain = not query
         if self._revision != self.machine.parts_revision:
             self._revision = self.machine.parts_revision
-            self._bytes.clear()
+            self._kept.clear()
         key = path if plain else f"{path}?{'&'.join(f'{k}={v}' for k, v in query.items())}"
-        if (kept := self._bytes.get(key)) is not None:
-            return raw(kept, headers=self._etag(path, kept), family=self.machine.family)
+        if (kept := self._kept.get(key)) is not None:
+            return raw(kept[0], headers=kept[1], family=self.machine.family)
         found = self._find(path)
         if not plain:
             found = self._queried(found, query)
         data = json.dumps(found).encode()
+        headers = self._etag(path, data)
         if self._tree.is_fixed(path) and "$skip" not in query:
-            self._bytes[key] = data
-        return raw(data, headers=self._etag(path, data), family=self.machine.family)
+            self._kept[key] = data, headers
+        return raw(data, headers=headers, family=self.machine.family)
 
     def _find(self, path: str) -> Resource:
         if path == "/redfish":
             return {"v1": f"{ROOT}/"}
         if path == SESSIONS:
             return self.door.collection()
-        if (session := self.door.by_path(path)) is not None:
+        if path.startswith(SESSIONS) and (session := self.door.by_path(path)) is not None:
             return session.resource()
         found = self._tree.get(path)
         if found is None:
