@@ -123,10 +123,12 @@ _WANTED = r"(?:expect\w*|profile\w*|should (?:be|have|see)|inventory|plan\w*)"
 _COUNTS = (
     re.compile(r"\b(?P<found>\d{1,5}) ?(?:of|/|out of|instead of) ?(?P<wanted>\d{1,5})\b(?![.:/]\d)"),
     re.compile(
-        rf"(?i)\b{_WANTED}[^\d\n]{{1,40}}(?P<wanted>\d{{1,5}})\b.{{0,24}}?\b(?:found|sees?|lists?|shows?|has|only|got)[^\d\n]{{1,16}}(?P<found>\d{{1,5}})\b"
+        rf"(?i)\b{_WANTED}[^\d\n]{{1,40}}(?P<wanted>\d{{1,5}})\b.{{0,24}}?"
+        r"\b(?:found|sees?|lists?|shows?|has|only|got)[^\d\n]{1,16}(?P<found>\d{1,5})\b"
     ),
     re.compile(
-        rf"(?i)(?<![\w.])(?P<found>\d{{1,5}}) (?:[A-Za-z0-9_-]+ ?){{1,4}}[(,;:]{{0,2}} ?.{{0,24}}?\b{_WANTED}[^\d\n]{{1,16}}(?P<wanted>\d{{1,5}})\b"
+        r"(?i)(?<![\w.])(?P<found>\d{1,5}) (?:[A-Za-z0-9_-]+ ?){1,4}[(,;:]{0,2} ?.{0,24}?"
+        rf"\b{_WANTED}[^\d\n]{{1,16}}(?P<wanted>\d{{1,5}})\b"
     ),
 )
 
