@@ -14,6 +14,7 @@ from provision.cli.common import (
     site_options,
     with_app,
 )
+from provision.errors import MisconfiguredError
 
 
 @click.command()
@@ -65,10 +66,30 @@ def check(target: str, inventory: Path, state: Path | None, output: str) -> int:
 
 
 @click.command()
-@click.argument("target")
+@click.argument("target", required=False)
+@click.option(
+    "--from",
+    "source",
+    type=click.Path(path_type=Path),
+    help="Judge a log, or a folder of them, instead of machines: no inventory, no peer is asked.",
+)
+@click.option("--kind", help="What --from holds (dmesg, sel, lclog, ...); told from name and first lines otherwise.")
+@click.option(
+    "--rules", "folder", type=click.Path(path_type=Path, file_okay=False), help="Rules of the site, with --from."
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
 @site_options
 @output_option("table", "json")
-def triage(target: str, inventory: Path, state: Path | None, output: str) -> int:
+def triage(
+    target: str | None,
+    source: Path | None,
+    kind: str | None,
+    folder: Path | None,
+    as_json: bool,
+    inventory: Path,
+    state: Path | None,
+    output: str,
+) -> int:
     """Gather evidence now and judge it, without touching anything.
 
     Opens and closes no ticket: bringup does that.
@@ -76,7 +97,16 @@ def triage(target: str, inventory: Path, state: Path | None, output: str) -> int
     \b
     Example:
       provision triage gpu-12-03
+      provision triage --from dmesg.txt
+      provision triage --from support-bundle/ --json
     """
+    output = "json" if as_json else output
+    if source is not None:
+        if target is not None:
+            raise MisconfiguredError("give either a TARGET or --from, not both")
+        return _triage_files(source, kind, folder, output)
+    if target is None:
+        raise MisconfiguredError("give a TARGET (a node, a rack), or --from FILE")
     rows = with_app(inventory, state, lambda app: app.triage(target))
     if output == "json":
         print_json(rows)
@@ -93,6 +123,29 @@ def triage(target: str, inventory: Path, state: Path | None, output: str) -> int
         for gap in row["gaps"]:
             click.echo(f"{row['node']}: could not look at {gap}", err=True)
     return 0 if not table else 1
+
+
+def _triage_files(source: Path, kind: str | None, folder: Path | None, output: str) -> int:
+    from provision.app.bundle import is_sign, triage_files
+    from provision.app.rules import site_rules
+
+    rows = triage_files(source, kind, site_rules(folder))
+    signs = [(row, finding) for row in rows for finding in row["findings"] if is_sign(finding)]
+    if output == "json":
+        print_json(rows)
+        return 1 if signs else 0
+    print_table(
+        ["file", "category", "place", "action", "dispatch", "what to do", "rule"],
+        [
+            [row["file"], f["category"], f["locator"], f["action"], f["dispatch"], f["ask"], f["rule"]]
+            for row, f in signs
+        ],
+        empty="nothing that anybody must see to",
+    )
+    for row in rows:
+        if row["why_not"]:
+            click.echo(f"{row['file']} {row['why_not']}", err=True)
+    return 1 if signs else 0
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +13,7 @@ from provision.model.node import Node
 from provision.triage.causes import first_causes
 from provision.triage.facts import CLEARS, live
 from provision.triage.judge import weigh
-from provision.triage.patterns import compile_pattern
+from provision.triage.patterns import MAX_LINE, compile_pattern
 from provision.triage.rules import Role, Rule, packaged_rules
 from provision.triage.text import read
 
@@ -79,3 +80,70 @@ def _unknown(node: Node, evidence: Sequence[Evidence]) -> Finding:
         confidence=0.1,
         evidence=tuple(evidence[:20]),
     )
+
+
+# How file names of support bundles and their contents tell what they hold, the most telling first.
+_BY_NAME = (
+    ("dmesg", r"dmesg|kern(?:el)?\.log|messages|syslog|journal"),
+    ("nvidia-smi", r"nvidia-smi|nvidia-bug-report|nvsmi"),
+    ("lclog", r"lclog|lifecycle|lc-?log"),
+    ("sel", r"\bsel\b|ipmi|iml"),
+    ("ibstat", r"ibstat"),
+    ("iblinkinfo", r"iblinkinfo|iblink"),
+    ("ufm", r"ufm"),
+    ("lspci", r"lspci"),
+    ("smart", r"smart|nvme"),
+    ("zpool", r"zpool|zfs"),
+    ("lldp", r"lldp"),
+    ("cloud-init", r"cloud-?init|apt|curtin"),
+    ("maas", r"maas"),
+    ("sensors", r"sensor|turbostat|cpupower"),
+    ("netdev", r"ethtool|netdev|ip-link|ifconfig"),
+    ("redfish", r"redfish|\.json$"),
+    ("console", r"console|sol\b|screen"),
+)
+_BY_TEXT = (
+    ("dmesg", r"NVRM:|^\[ *\d+\.\d+\] |mlx5_core|EDAC MC\d|pcieport|^\w{3} +\d+ [\d:]+ \S+ kernel:"),
+    ("pxe", r"PXE-E\d|Start PXE|iPXE|BdsDxe"),
+    ("lclog", r"^(?:[A-Z]{3}\d{3,4}|PDR\d+)\b"),
+    ("smart", r"SMART|critical_warning"),
+    ("zpool", r"^ *pool: "),
+    ("ibstat", r"^CA '"),
+    ("lspci", r"LnkSta:"),
+    ("nvidia-smi", r"NVIDIA-SMI|Remapped Rows|Clocks (?:Event|Throttle) Reasons"),
+    ("cloud-init", r"cloud-init|^(?:Err|Get|Hit):\d|^[EW]: "),
+    ("redfish", r'^\s*\{.{0,200}"(?:@odata|Status|Id)"'),
+    ("sel", r"\| (?:A|Dea)sserted"),
+)
+
+
+def kind_of(name: str, text: str) -> str:
+    """The kind of a file by its name, else by its first lines; ``log`` if neither tells."""
+    short = name.rsplit("/", 1)[-1]
+    for kind, pattern in _BY_NAME:
+        if re.search(pattern, short, re.IGNORECASE):
+            return kind
+    head = text[:20_000]
+    return next((kind for kind, pattern in _BY_TEXT if re.search(pattern, head, re.MULTILINE)), "log")
+
+
+_STAMP = re.compile(r"^(?:\[[^\]]{1,40}\] ?|<\d+>|\w{3} [ \d]\d [\d:]{8} |\d{4}-\d\d-\d\d[T ][\d:.,+Z-]+ )")
+_FIGURES = re.compile(r"\d+")
+_SAME, _ALIKE, _MOST_LINES = 5, 200, 20_000
+
+
+def thinned(text: str) -> str:
+    """A log without the bulk of its repetitions: five equal lines, 200 that differ only in figures, the newest 20,000.
+
+    Rules count to three at most; a million equal lines say no more than five.
+    """
+    kept: list[str] = []
+    seen: dict[str, int] = {}
+    for line in text.splitlines():
+        said = _STAMP.sub("", line[:MAX_LINE], count=1)
+        shape = "#" + _FIGURES.sub("#", said)
+        if seen.get(said, 0) < _SAME and seen.get(shape, 0) < _ALIKE:
+            kept.append(line[: 4 * MAX_LINE])
+        seen[said] = seen.get(said, 0) + 1
+        seen[shape] = seen.get(shape, 0) + 1
+    return "\n".join(kept[-_MOST_LINES:])

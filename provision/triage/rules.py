@@ -251,6 +251,11 @@ def parse_rules(files: Iterable[tuple[str, str]]) -> tuple[Rule, ...]:
     return tuple(merged.values())
 
 
+def merged(ours: Sequence[Rule], site: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Our rules with a site's over them: the same id replaces, a new id is added."""
+    return tuple({rule.id: rule for rule in (*ours, *site)}.values())
+
+
 @cache
 def packaged_rules() -> tuple[Rule, ...]:
     """The rules that travel with the program, in the order of their files."""

@@ -4,34 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from provision.triage.facts import live
-from provision.triage.rules import Example, Rule, RuleError, packaged_rules, parse_rules
-from provision.triage.scene import Scene
-from tests.triage.makers import NODE, example
+from provision.triage.examples import complaints
+from provision.triage.rules import Rule, RuleError, packaged_rules, parse_rules
 
 RULES = packaged_rules()
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_fires_and_stays_silent_as_its_examples_say(rule: Rule) -> None:
-    """The lines that a rule says it fires on make it fire, the others do not."""
-    for raw in rule.fires_on:
-        assert _hits(rule, raw), f"{rule.where} is silent on {raw!r}"
-    for raw in rule.silent_on:
-        assert not _hits(rule, raw), f"{rule.where} fires on {raw!r}"
-
-
-def _hits(rule: Rule, raw: Example) -> bool:
-    evidence = example(raw, rule)
-    cleared = tuple(e for e in evidence if e.source == "text/cleared")
-    return bool(Scene(NODE, (*live(evidence), *cleared)).hits(rule))
-
-
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_has_two_examples_each_way(rule: Rule) -> None:
-    """One example is the record a rule came from; two show a kind of failure."""
-    assert len(rule.fires_on) >= 2
-    assert len(rule.silent_on) >= 2
+def test_holds_its_own_examples(rule: Rule) -> None:
+    """Two lines at least that make it fire, two that leave it silent."""
+    assert list(complaints(rule)) == []
 
 
 GOOD = """
