@@ -193,6 +193,12 @@ class App:
         states = {state.node: state for state in await self._wiring.store.states()}
         return report_rows(chosen, self._wiring.site.nodes, states)
 
+    async def mirror_check(self, target: str) -> tuple[list[dict[str, Any]], list[str]]:
+        """Rows of packages, and sentences about the mirror."""
+        from provision.app import mirror
+
+        return await mirror.check(self._wiring, self._wiring.select(target))
+
     async def inventory_summary(self) -> dict[str, Any]:
         """What the inventory holds, once it has been found in order."""
         site = self._wiring.site

@@ -142,6 +142,10 @@ class Wiring:
                 pace=self.settings.site.pace,
                 artifacts_dir=self.state / "waves",
                 inventory_dir=self.settings.inventory,
+                max_hosts=self.settings.waves.max_hosts,
+                canary_above=self.settings.waves.canary_above,
+                download_slots=self.settings.mirror.slots if self.settings.mirror else 0,
+                counts_for=lambda node: self.site.role_variables.get(node.name, {}),
             )
         return self._playbooks
 
@@ -158,6 +162,28 @@ class Wiring:
             "provision_packages": dict(profile.packages),
             "provision_expected": {kind: spec.count for kind, spec in counts.items() if spec is not None},
             "provision_ntp": list(self.settings.ntp),
+            "provision_apt_proxy": self.settings.apt_proxy or "",
+            **self._mirror(),
+        }
+
+    def _mirror(self) -> Mapping[str, object]:
+        mirror = self.settings.mirror
+        if mirror is None:
+            return {}
+        repositories = [
+            {
+                "name": each.name,
+                "url": each.url,
+                "suite": each.suite,
+                "components": list(each.components),
+                "key": _text(each.key_file) if each.key_file else "",
+                "avoid": list(each.avoid),
+            }
+            for each in mirror.repositories
+        ]
+        return {
+            "provision_mirror": {"repositories": repositories},
+            "provision_download_kbytes_s": mirror.host_kbytes_s,
         }
 
     def shell(self) -> Shell:

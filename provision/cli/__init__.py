@@ -29,6 +29,7 @@ VERBS = {
     "power": ("power", "power", "Power on, off, cycle or status."),
     "history": ("look", "history", "A node's timeline."),
     "inventory": ("inventory", "inventory", "Check the inventory, or import a spreadsheet."),
+    "mirror": ("mirror", "mirror", "Compare the site's mirror with what the profiles need."),
     "sim": ("sim", "sim", "A simulated fleet to try everything on."),
 }
 

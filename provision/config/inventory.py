@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,24 @@ from provision.errors import MisconfiguredError
 from provision.model.node import Node
 from provision.model.profile import Profile
 
+# Their variables begin with their name.
+ROLES = frozenset(
+    (
+        "base",
+        "apt",
+        "clock",
+        "kernel",
+        "ofed",
+        "gpu",
+        "reboot",
+        "docker",
+        "dcgm",
+        "exporters",
+        "zfs",
+        "tuning",
+        "verify",
+    )
+)
 _UNMATCHED = re.compile(r"Could not match supplied host pattern, ignoring: (.+)")
 
 
@@ -31,7 +49,8 @@ class SiteInventory:
     """An inventory that has been checked.
 
     ``nodes`` by name in natural order (2 before 10); ``groups`` map every group to all its hosts, those of its
-    children too, nodes or not; ``warnings`` are sentences for the operator.
+    children too, nodes or not; ``warnings`` are sentences for the operator; ``role_variables`` are those of each node
+    that belong to a role of the playbooks (by their first word), as they stand: encrypted and with their templates.
     """
 
     path: Path
@@ -40,6 +59,7 @@ class SiteInventory:
     profiles: Mapping[str, Profile]
     settings: Settings
     warnings: tuple[str, ...] = ()
+    role_variables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def load(inventory: Path) -> SiteInventory:
@@ -70,7 +90,8 @@ def load(inventory: Path) -> SiteInventory:
         plain_secrets(path, settings, complaints)
     complaints.raise_if_any()
     assert settings is not None  # noqa: S101 - without settings there was a complaint
-    return SiteInventory(path, nodes, groups, profiles, settings, _warnings(hosts, ours))
+    roles = {name: _of_roles(ours[name]) for name in nodes}
+    return SiteInventory(path, nodes, groups, profiles, settings, _warnings(hosts, ours), roles)
 
 
 def select(site: SiteInventory, pattern: str) -> tuple[Node, ...]:
@@ -121,6 +142,10 @@ def _list(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InventoryError([f"{path}: ansible-inventory printed no inventory; run it by hand"]) from None
     return dict(listing)
+
+
+def _of_roles(variables: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in sorted(variables.items()) if key.split("_", 1)[0] in ROLES and "_" in key}
 
 
 def _is_node(variables: Mapping[str, Any]) -> bool:

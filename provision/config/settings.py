@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -48,6 +48,45 @@ class SshSettings:
     key_file: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """One apt repository of the site's mirror. ``suite`` ends with ``/`` for a flat one; ``key_file`` is armoured."""
+
+    name: str
+    url: str
+    suite: str = "./"
+    components: tuple[str, ...] = ()
+    key_file: Path | None = None
+    avoid: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSettings:
+    """What hosts install from, and how much of it at once. Rates are megabits a second; ``mbit_s`` None: no limit."""
+
+    repositories: tuple[Repository, ...] = ()
+    mbit_s: float | None = None
+    host_mbit_s: float = 1000.0
+
+    @property
+    def slots(self) -> int:
+        """How many hosts may download at once; 0 for no limit."""
+        return 0 if self.mbit_s is None else max(1, int(self.mbit_s // self.host_mbit_s))
+
+    @property
+    def host_kbytes_s(self) -> int:
+        """The most that one host downloads, in kilobytes a second; 0 for no limit."""
+        return 0 if self.mbit_s is None else max(1, int(min(self.host_mbit_s, self.mbit_s) * 125))
+
+
+@dataclass(frozen=True, slots=True)
+class WaveSettings:
+    """How playbooks run. More than ``canary_above`` waiting hosts: one goes first; 0 for never."""
+
+    max_hosts: int = 128
+    canary_above: int = 8
+
+
 @dataclass(frozen=True)
 class Settings:
     """What one site is set to. ``site`` is the part that the core may know; all paths are absolute.
@@ -67,6 +106,8 @@ class Settings:
     apt_proxy: str | None = None
     ca_certificates: tuple[Path, ...] = ()
     store: str | None = None
+    mirror: MirrorSettings | None = None
+    waves: WaveSettings = field(default_factory=WaveSettings)
 
     def need_maas(self) -> MaasSettings:
         """MAAS's settings, for commands that cannot do without.
@@ -140,6 +181,31 @@ class _Stage(Strict):
     max_acts: int | None = Field(None, ge=1, description="how many writes the stage may send to one node")
 
 
+class _Repository(Strict):
+    name: Text = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="a short name such as cuda")
+    url: Text = Field(description="its address, such as http://mirror.site/2026-11-01/cuda/")
+    suite: Text = "./"
+    components: tuple[Text, ...] = Field((), strict=False)
+    key_file: Text = Field(description="the armoured key that signs it, relative to the inventory")
+    avoid: tuple[Text, ...] = Field((), strict=False, description="packages that never come from there")
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        return _http(value)
+
+
+class _Mirror(Strict):
+    repositories: tuple[_Repository, ...] = Field((), strict=False)
+    mbit_s: float | None = Field(None, gt=0, description="megabits a second that installations may take of the mirror")
+    host_mbit_s: float = Field(1000.0, gt=0, description="megabits a second that one host takes at most")
+
+
+class _Waves(Strict):
+    max_hosts: int = Field(default=128, ge=1, le=512)
+    canary_above: int = Field(default=8, ge=0)
+
+
 class SettingsSchema(Strict):
     """The group var ``provision`` as people write it."""
 
@@ -160,6 +226,8 @@ class SettingsSchema(Strict):
     apt_proxy: Text | None = None
     ca_certificates: tuple[Text, ...] = Field((), strict=False)
     store: Text | None = None
+    mirror: _Mirror | None = None
+    waves: _Waves = _Waves()
 
     @field_validator("apt_proxy")
     @classmethod
@@ -198,6 +266,8 @@ class SettingsSchema(Strict):
             apt_proxy=self.apt_proxy,
             ca_certificates=tuple(path(item) for item in self.ca_certificates),
             store=self.store,
+            mirror=_mirror(self.mirror, path) if self.mirror is not None else None,
+            waves=WaveSettings(self.waves.max_hosts, self.waves.canary_above),
         )
 
     def _site(self) -> Site:
@@ -213,6 +283,17 @@ class SettingsSchema(Strict):
             testing_scripts=self.testing_scripts,
             handover_power=self.handover_power,
         )
+
+
+def _mirror(told: _Mirror, path: Callable[[str], Path]) -> MirrorSettings:
+    names = [each.name for each in told.repositories]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"provision.mirror.repositories: {', '.join(twice)} stands twice: give each its own name")
+    repositories = tuple(
+        Repository(each.name, each.url, each.suite, each.components, path(each.key_file), each.avoid)
+        for each in told.repositories
+    )
+    return MirrorSettings(repositories, told.mbit_s, told.host_mbit_s)
 
 
 def _ref(variable: str, value: object, base: Path) -> SecretRef:

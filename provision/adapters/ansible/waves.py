@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from provision.adapters.ansible import job as jobs
+from provision.adapters.ansible.canary import Canaries
 from provision.adapters.ansible.reap import Marks, reap
 from provision.adapters.ansible.tally import Tally
 from provision.adapters.ansible.variables import marker_hash, secrets_in, tree_hash
@@ -33,8 +35,12 @@ class AnsibleWaves:
 
     ``variables_for`` gives everything a node is told; each change of it, or of a file beside ``playbook``, changes
     ``wanted``. ``provision_node`` and ``provision_marker_hash`` are added to it. With ``inventory_dir`` the site's
-    group_vars and host_vars apply as well, but do not count in ``wanted`` unless ``variables_for`` repeats them.
+    group_vars and host_vars apply as well; ``counts_for`` gives those that count in ``wanted`` besides.
     Without a word on ``become`` every user but root becomes root.
+
+    Where more than ``canary_above`` nodes wait with playbooks that have converged nowhere in this run, one goes first
+    (see Canaries). ``download_slots`` hosts may download at once, all waves together: waves beside each other share
+    them, and with fewer slots than ``max_waves`` there are only so many waves.
 
     What failed is kept in ``artifacts_dir`` (mode 0600, scrubbed, the newest 50), nothing else.
 
@@ -57,6 +63,9 @@ class AnsibleWaves:
         pace: float = 1.0,
         max_hosts: int = 128,
         max_waves: int = 2,
+        canary_above: int = 0,
+        download_slots: int = 0,
+        counts_for: Callable[[Node], Mapping[str, object]] = lambda _: {},
         timeout_s: int = 3 * 3600,
         task_timeout_s: int = 3600,
         connect_timeout_s: int = 20,
@@ -75,7 +84,10 @@ class AnsibleWaves:
         self._playbook, self._variables_for, self._pins = playbook, variables_for, pins
         self._login = jobs.Login(ssh_user, ssh_key_file, ssh_user != "root" if become is None else become)
         self._clock, self._window_s = clock, window_s * pace
-        self._max_hosts, self._max_waves = max_hosts, max_waves
+        self._max_hosts, self._max_waves = max_hosts, min(max_waves, download_slots or max_waves)
+        self._slots = download_slots // self._max_waves
+        self._canaries = Canaries(canary_above)
+        self._counts_for = counts_for
         self._timeout_s, self._task_timeout_s = timeout_s, task_timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._inventory_dir, self._vault = inventory_dir, vault_password_file
@@ -95,7 +107,8 @@ class AnsibleWaves:
         """The hash that this node's marker must carry."""
         if self._tree is None:
             self._tree = self._read_tree()
-        return marker_hash(self._tree, self._variables_for(node))
+        told, counts = self._variables_for(node), self._counts_for(node)
+        return marker_hash(self._tree, {**told, "inventory": dict(counts)} if counts else told)
 
     def join(self, node: Node, address: Address) -> None:
         """Let the node take part in the next wave. A node that waits or runs already is left where it is."""
@@ -128,7 +141,14 @@ class AnsibleWaves:
             while (forks := self._forks_free()) < 1:
                 self._room.clear()
                 await self._room.wait()
-            names = list(self._waiting)[: self._max_hosts]
+            if why := self._canaries.refusal():
+                self._leave(list(self._waiting), WaveState.NOT_ATTEMPTED, why)
+                self._waiting.clear()
+                return
+            with contextlib.suppress(MisconfiguredError):  # the wave will say so
+                self._tree = self._tree or await asyncio.to_thread(self._read_tree)
+            most = self._canaries.take(self._tree, len(self._waiting)) or self._max_hosts
+            names = list(self._waiting)[: min(most, self._max_hosts)]
             hosts = [self._waiting.pop(name) for name in names]
             self._verdicts.update({name: WaveVerdict(WaveState.RUNNING) for name in names})
             forks = min(len(hosts), forks)
@@ -137,7 +157,7 @@ class AnsibleWaves:
 
     def _forks_free(self) -> int:
         """Forks the next wave may use; a second wave is not begun for fewer than a quarter of them."""
-        if len(self._waves) >= self._max_waves:
+        if len(self._waves) >= self._max_waves or self._canaries.out:
             return 0
         most = fork_limit()
         free = most - self._forks_used
@@ -169,6 +189,7 @@ class AnsibleWaves:
         finally:
             self._forks_used -= forks
             self._leave(names, WaveState.NOT_ATTEMPTED, "the wave was ended before this host had a verdict")
+            self._canaries.judge((name, self._verdicts[name]) for name in names)
 
     def _leave(self, names: list[str], state: WaveState, why: str) -> None:
         """A verdict for those who still have none: nobody leaves a wave in silence."""
@@ -188,6 +209,7 @@ class AnsibleWaves:
                 **self._variables_for(node),
                 "provision_node": node.name,
                 "provision_marker_hash": self.wanted(node),
+                **({"provision_download_slots": self._slots} if self._slots else {}),
             }
             hosts.append(jobs.WaveHost(node.name, address, key, told))
         return hosts
