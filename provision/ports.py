@@ -66,8 +66,8 @@ class Bmc(Protocol):
     async def set_clock(self) -> None:
         """Write: our time into the BMC."""
 
-    async def enable_network_device(self, method: BootMethod) -> None:
-        """Write: BIOS settings for the next start, so that it tries the network. Only where the site allows it."""
+    async def enable_network_device(self, methods: Sequence[BootMethod]) -> None:
+        """Write: BIOS settings for the next start, so that it tries the network by each of these methods."""
 
     async def reset_bmc(self) -> None:
         """Write: restart the BMC itself; it is away for minutes, the host goes on."""

@@ -364,7 +364,7 @@ class FakeBmc:
         metal = self._reach()
         self.world.write(metal.node.name, "set-clock", lambda: setattr(metal, "offset_s", 0.0))
 
-    async def enable_network_device(self, method: BootMethod) -> None:
+    async def enable_network_device(self, methods: Sequence[BootMethod]) -> None:
         metal = self._reach()
 
         def effect() -> None:

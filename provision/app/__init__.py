@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from provision.app import looks, press, reimage, runs
+from provision.app import bmc_care, looks, press, reimage, runs
 from provision.app.drift import drift
 from provision.app.runs import Sink
 from provision.app.wiring import Wiring
@@ -152,13 +153,42 @@ class App:
 
     async def power(self, target: str, verb: str, *, force: bool) -> list[dict[str, Any]]:
         """Press a button (``on``, ``off``, ``cycle``) or look (``status``)."""
-        nodes = self._wiring.select(target)
-        run = runs.new_run(self._wiring, f"power {verb}", target, nodes)
         if verb == "status":
-            return await looks.each(nodes, lambda n: press.press(self._wiring, run.id, n, verb, force=force))
+            nodes = self._wiring.select(target)
+            return await looks.each(nodes, lambda n: press.press(self._wiring, "", n, verb, force=force))
+        work = partial(press.press, self._wiring, verb=verb, force=force)
+        return await self._written(f"power {verb}", target, work)
+
+    async def bmc_reset(self, target: str) -> list[dict[str, Any]]:
+        """Restart BMCs and wait until they are back."""
+        return await self._written("bmc reset", target, partial(bmc_care.reset, self._wiring))
+
+    async def bmc_clock(self, target: str, *, write: bool) -> list[dict[str, Any]]:
+        """Clocks of BMCs against ours; set with ``write``."""
+        if write:
+            return await self._written("bmc clock", target, partial(bmc_care.clock, self._wiring))
+        return await looks.each(self._wiring.select(target), lambda n: bmc_care.clock(self._wiring, None, n))
+
+    async def bmc_sessions(self, target: str, *, end_ours: bool) -> list[dict[str, Any]]:
+        """Sessions on BMCs; with ``end_ours`` what killed runs left behind is ended."""
+        if end_ours:
+            found = await self._written("bmc sessions", target, partial(bmc_care.sessions, self._wiring))
+        else:
+            found = await looks.each(self._wiring.select(target), lambda n: bmc_care.sessions(self._wiring, None, n))
+        return [row for rows in found for row in rows]
+
+    async def bmc_info(self, target: str) -> list[dict[str, Any]]:
+        """Firmware of BMCs and parts against the profiles."""
+        found = await looks.each(self._wiring.select(target), lambda n: bmc_care.info(self._wiring, n))
+        return [row for rows in found for row in rows]
+
+    async def _written(self, verb: str, target: str, work: Callable[[str, Node], Awaitable[Any]]) -> list[Any]:
+        """Work that writes, under a run of its own that holds the nodes."""
+        nodes = self._wiring.select(target)
+        run = runs.new_run(self._wiring, verb, target, nodes)
         await self._wiring.store.start_run(run)
         try:
-            return await looks.each(nodes, lambda n: press.press(self._wiring, run.id, n, verb, force=force))
+            return await looks.each(nodes, lambda node: work(run.id, node))
         finally:
             await self._wiring.store.end_run(run.id, 0)
 

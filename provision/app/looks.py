@@ -40,7 +40,7 @@ async def macs(wiring: Wiring, nodes: Sequence[Node]) -> tuple[list[dict[str, An
     """One row per port of each node, and a sentence for each BMC or place that could not be read."""
 
     async def one(node: Node) -> tuple[Node, Harvest | None, str]:
-        bmc = wiring.bmc(node)
+        bmc = wiring.redfish(node, guids=True)
         try:
             return node, await bmc.harvest(), ""
         except PeerError as error:

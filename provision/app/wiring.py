@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from provision.app.clock import SystemClock
 from provision.config.inventory import SiteInventory, load, select
@@ -18,6 +18,9 @@ from provision.model.secret import Credential, Secret
 from provision.ports import Bmc, Maas, Playbooks, Shell, Tools
 from provision.store.journal import Store, open_store
 from provision.triage.judge import judge
+
+if TYPE_CHECKING:
+    from provision.adapters.redfish.bmc import RedfishBmc
 
 
 def builtin_playbook() -> Path:
@@ -97,7 +100,12 @@ class Wiring:
 
     def bmc(self, node: Node) -> Bmc:
         """A client for one BMC; the caller closes it."""
+        return self.redfish(node)
+
+    def redfish(self, node: Node, *, guids: bool = False, patient: bool = True) -> RedfishBmc:
+        """The same with what only the verbs need: ``guids`` as RedfishBmc has it, not ``patient``: one try per read."""
         from provision.adapters.redfish.bmc import RedfishBmc
+        from provision.adapters.redfish.limits import BmcLimits
 
         profile = self.profile(node)
         return RedfishBmc(
@@ -107,6 +115,9 @@ class Wiring:
             clock=self.clock,
             profile_boot_nic=profile.boot_nic,
             boot_method=profile.boot_method,
+            limits=BmcLimits() if patient else BmcLimits(attempts=1, request_s=20.0, operation_s=60.0),
+            guids=guids,
+            ntp=self.settings.ntp,
         )
 
     def maas(self) -> Maas:

@@ -27,6 +27,7 @@ VERBS = {
     "tickets": ("tickets", "tickets", "List, show and export repair tickets."),
     "macs": ("look", "macs", "Every NIC with its MAC, link and speed."),
     "power": ("power", "power", "Power on, off, cycle or status."),
+    "bmc": ("bmc", "bmc", "Restart BMCs, their clocks, sessions and firmware."),
     "history": ("look", "history", "A node's timeline."),
     "inventory": ("inventory", "inventory", "Check the inventory, or import a spreadsheet."),
     "mirror": ("mirror", "mirror", "Compare the site's mirror with what the profiles need."),

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from provision.model.profile import BootMethod, DiskRule, Image, PartSpec, Profile
+from provision.model.profile import BootMethod, DiskRule, FirmwareSpec, Image, PartSpec, Profile
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
 _POWERS: dict[str, int] = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
@@ -100,6 +100,14 @@ class ImageSchema(Strict):
         return Image(self.series, self.kernel, self.layout, self.ephemeral)
 
 
+class FirmwareSchema(Strict):
+    """One version that is wanted."""
+
+    part: Literal["bmc", "bios", "nic", "drive", "gpu", "gpu-baseboard"]
+    version: Text = Field(description="the version as the BMC prints it, such as 7.10.30.00")
+    model: Text | None = None
+
+
 class ProfileSchema(Strict):
     """One profile. A part that is left out is not judged."""
 
@@ -114,6 +122,7 @@ class ProfileSchema(Strict):
     psus: PartSchema | None = None
     dimms: PartSchema | None = None
     packages: dict[str, Text] = Field(default_factory=dict)
+    firmware: tuple[FirmwareSchema, ...] = Field((), strict=False, description="a list of part, version and model")
 
     def to_model(self, name: str) -> Profile:
         """The core's value."""
@@ -134,4 +143,5 @@ class ProfileSchema(Strict):
             psus=part(self.psus),
             dimms=part(self.dimms),
             packages=dict(self.packages),
+            firmware=tuple(FirmwareSpec(one.part, one.version, one.model) for one in self.firmware),
         )

@@ -105,6 +105,23 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class FirmwareSpec:
+    """The version that a kind of part is to run, compared whole and without case.
+
+    ``part`` is bmc, bios, nic, drive, gpu or gpu-baseboard; ``model`` a substring of the model without case, None for
+    every model.
+    """
+
+    part: str
+    version: str
+    model: str | None = None
+
+    def means(self, part: str, model: str | None) -> bool:
+        """True if this wish is about such a part."""
+        return part == self.part and (self.model is None or self.model.lower() in (model or "").lower())
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """What a healthy node of this kind has. A part that is None is not judged.
 
@@ -124,6 +141,7 @@ class Profile:
     psus: PartSpec | None = None
     dimms: PartSpec | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
+    firmware: tuple[FirmwareSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

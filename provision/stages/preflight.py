@@ -12,6 +12,7 @@ from provision.model.finding import Dispatch, Finding
 from provision.model.machine import Status
 from provision.model.node import Node
 from provision.model.profile import BootMethod, Goal
+from provision.model.site import PowerBy
 from provision.ports import Tools
 from provision.stages.lookup import find_machine, holds_wish, narrow, note_drives
 
@@ -23,9 +24,9 @@ class SetClock(Step):
 
 @dataclass(frozen=True, slots=True)
 class EnableNetworkDevice(Step):
-    """BIOS settings for the next start: try the network."""
+    """BIOS settings for the next start: try the network by these methods."""
 
-    method: BootMethod
+    methods: tuple[BootMethod, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Flight(Seen):
     readiness: BootReadiness | None
     installed: bool
     bios_is_ours: bool = False
+    power_by: PowerBy = PowerBy.PROVISION
     started: bool = False
 
 
@@ -109,7 +111,10 @@ def _through_bios(goal: Goal, seen: Flight) -> Act | Wait | None:
     if ready.pending_jobs:
         return None
     why = "no network boot device is enabled in the BIOS, and the site lets us enable it"
-    return Act(EnableNetworkDevice(goal.profile.boot_method), why, pause_s=10)
+    # MAAS's Redfish driver sets the override to PXE, whatever the profile says (facts: maas).
+    pressed = (BootMethod.PXE,) if seen.power_by is PowerBy.MAAS else ()
+    methods = tuple(dict.fromkeys((goal.profile.boot_method, *pressed)))
+    return Act(EnableNetworkDevice(methods), why, pause_s=10)
 
 
 # What MAAS does with a machine while nobody works on it or with it.
@@ -158,6 +163,7 @@ class Preflight:
             readiness,
             installed,
             bios_is_ours=ours,
+            power_by=tools.site.power_by,
             started=bool(tools.notes.get("preflight.started")),
             evidence=tuple(evidence),
             gaps=gaps,
@@ -173,8 +179,8 @@ class Preflight:
         match step:
             case SetClock():
                 await tools.bmc.set_clock()
-            case EnableNetworkDevice(method):
-                await tools.bmc.enable_network_device(method)
+            case EnableNetworkDevice(methods):
+                await tools.bmc.enable_network_device(methods)
             case StartForBios():
                 # Noted before it is sent: an answer that never comes must not press twice.
                 tools.notes["preflight.started"] = True

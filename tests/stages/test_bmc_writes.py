@@ -12,7 +12,7 @@ from provision.model.decision import Act, Decision, Done, Stuck, Wait
 from provision.model.machine import Machine, Receipt, Status
 from provision.model.node import MacAddress, Node
 from provision.model.profile import BootMethod, DiskRule, Goal, Image, Profile
-from provision.model.site import Site
+from provision.model.site import PowerBy, Site
 from provision.stages import discover, preflight
 from tests.fakes import World, tools_for
 
@@ -26,13 +26,23 @@ WAITING = replace(OFF, network_device_pending=True, pending_jobs=("JID_1 BIOSCon
 def test_network_boot_is_enabled_and_the_start_it_costs_is_paid_once() -> None:
     first = preflight.decide(GOAL, SEEN)
     assert isinstance(first, Act)
-    assert first.step == preflight.EnableNetworkDevice(BootMethod.PXE)
+    assert first.step == preflight.EnableNetworkDevice((BootMethod.PXE,))
     second = preflight.decide(GOAL, replace(SEEN, readiness=WAITING))
     assert isinstance(second, Act)
     assert second.step == preflight.StartForBios()
     assert isinstance(preflight.decide(GOAL, replace(SEEN, readiness=WAITING, started=True)), Wait)
     enabled = replace(SEEN, readiness=BootReadiness(network_device_enabled=True), started=True)
     assert isinstance(preflight.decide(GOAL, enabled), Done)
+
+
+def test_where_maas_presses_the_button_pxe_is_enabled_too() -> None:
+    http = Goal(replace(GOAL.profile, boot_method=BootMethod.UEFI_HTTP), 1)
+    decision = preflight.decide(http, replace(SEEN, power_by=PowerBy.MAAS))
+    assert isinstance(decision, Act)
+    assert decision.step == preflight.EnableNetworkDevice((BootMethod.UEFI_HTTP, BootMethod.PXE))
+    alone = preflight.decide(http, SEEN)
+    assert isinstance(alone, Act)
+    assert alone.step == preflight.EnableNetworkDevice((BootMethod.UEFI_HTTP,))
 
 
 @pytest.mark.parametrize(

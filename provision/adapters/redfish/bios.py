@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from provision.adapters.redfish.answers import Json
@@ -75,23 +75,26 @@ async def pending_enabled(
 
 
 async def enable_network_device(
-    session: RedfishSession, reader: Reader, service: Service, method: BootMethod, port: str | None
+    session: RedfishSession, reader: Reader, service: Service, methods: Sequence[BootMethod], port: str | None
 ) -> None:
-    """Write: let BIOS try the network, from its next start on. Nothing is sent if that is set or waiting already.
+    """Write: let BIOS try the network by each method, from its next start on. Nothing is sent if that is set or waits.
+
+    All methods go into one write: a second one would meet the job of the first (SYS011).
 
     Raises:
         RefusedError: BIOS does not say how, lockdown, or settings of somebody else wait already.
     """
     found = await reader.resource(link(service.system, "Bios") or f"{service.path.rstrip('/')}/Bios")
     bios = found.get("Attributes")
-    wanted = changes(bios, method, port) if isinstance(bios, Mapping) else {}
+    bios = bios if isinstance(bios, Mapping) else {}
+    wanted = {name: value for method in methods for name, value in changes(bios, method, port).items()}
     if not wanted:
-        if isinstance(bios, Mapping) and network_device_enabled(bios, method):
+        if all(network_device_enabled(bios, method) for method in methods):
             return
         raise RefusedError(
             session.peer,
             "enable network boot in BIOS",
-            f"its attributes do not say how {method} is enabled; enable it in the BIOS setup",
+            f"its attributes do not say how {' and '.join(methods)} is enabled; enable it in the BIOS setup",
             code="not-offered",
         )
     path = await _settings_path(reader, service) or f"{link(service.system, 'Bios')}/Settings"

@@ -144,11 +144,11 @@ class RedfishBmc:
         """Write: our time into the BMC."""
         await clock.set_clock(self._session, await self._surveyed(), self._ntp)
 
-    async def enable_network_device(self, method: BootMethod) -> None:
+    async def enable_network_device(self, methods: Sequence[BootMethod]) -> None:
         """Write: BIOS settings for the next start, pointing at the network-boot port of the harvest."""
         service = await self._surveyed()
         port = next((port.name for port in (await self.harvest()).ports if port.network_boot), self._boot_nic)
-        await bios.enable_network_device(self._session, self._reader(service), service, method, port)
+        await bios.enable_network_device(self._session, self._reader(service), service, methods, port)
 
     async def reset_bmc(self) -> None:
         """Write: restart the BMC itself; the host goes on."""

@@ -60,7 +60,7 @@ async def test_it_is_written_once_for_the_next_start_and_seen_waiting(serve: Any
     mine = client(bmc.node(), boot_nic="NIC.Slot.3-1-1")
     before = await mine.readiness()
     assert (before.network_device_enabled, before.network_device_pending) == (False, None)
-    await mine.enable_network_device(PXE)
+    await mine.enable_network_device([PXE])
     (write,) = bmc.writes
     assert (write.method, write.path) == ("PATCH", SETTINGS)
     assert write.body == {
@@ -69,15 +69,22 @@ async def test_it_is_written_once_for_the_next_start_and_seen_waiting(serve: Any
     }
     after = await mine.readiness()
     assert (after.network_device_enabled, after.network_device_pending) == (False, True)
-    await mine.enable_network_device(PXE)
+    await mine.enable_network_device([PXE])
     assert len(bmc.writes) == 1
+
+
+async def test_two_methods_go_into_one_write(serve: Any, client: Any) -> None:
+    bmc = await serve(_tree())
+    await client(bmc.node()).enable_network_device([HTTP, PXE])
+    (write,) = bmc.writes
+    assert write.body["Attributes"] == {"HttpDev1EnDis": "Enabled", "PxeDev1EnDis": "Enabled"}
 
 
 async def test_settings_of_somebody_else_stop_it_with_their_name(serve: Any, client: Any) -> None:
     bmc = await serve(_tree({"ProcVirtualization": "Enabled"}))
     bmc.script("PATCH", SETTINGS, Reply(400, refusal("IDRAC.2.9.SYS011", "The pending values are committed.")))
     with pytest.raises(RefusedError, match=r"SYS011.*let it finish or remove it by hand"):
-        await client(bmc.node()).enable_network_device(PXE)
+        await client(bmc.node()).enable_network_device([PXE])
 
 
 async def test_a_bios_that_does_not_say_how_is_refused_in_words(serve: Any, client: Any) -> None:
@@ -85,5 +92,5 @@ async def test_a_bios_that_does_not_say_how_is_refused_in_words(serve: Any, clie
     tree[BIOS]["Attributes"] = {"BootMode": "Uefi"}
     bmc = await serve(tree)
     with pytest.raises(RefusedError, match="enable it in the BIOS setup"):
-        await client(bmc.node()).enable_network_device(HTTP)
+        await client(bmc.node()).enable_network_device([HTTP])
     assert bmc.writes == []
