@@ -131,12 +131,11 @@ async def _check_wiping(wiring: Wiring, *, erase_data: bool) -> None:
 
 async def _unfinished(wiring: Wiring, nodes: Sequence[Node]) -> dict[str, str]:
     """Run ids of reimages that ended for a node in the middle: killed, or stopped by Ctrl-C."""
-    reimages = {run.id for run, _ in await wiring.store.runs(limit=500) if run.verb == "reimage"}
-    states = await wiring.store.states([node.name for node in nodes])
+    reimages = {run.id: ended for run, ended in await wiring.store.runs(limit=500) if run.verb == "reimage"}
     return {
         state.node: state.run
-        for state in states
-        if state.run in reimages and state.outcome in {None, Outcome.INTERRUPTED}
+        for state in await wiring.store.states([node.name for node in nodes])
+        if state.run in reimages and (reimages[state.run] is None or state.outcome in {None, Outcome.INTERRUPTED})
     }
 
 

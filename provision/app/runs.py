@@ -96,11 +96,11 @@ async def bring_up(
         fleet_causes=fleet_causes,
         tools_for=lambda node, goal: wiring.tools(node, replace(goal, erase_data=erase_data)),
         emit=emit,
+        closing=lambda ended: mark_broken(wiring, run, nodes, ended),
     )
     try:
         with stopping(fleet.request_stop):
             ended = await fleet.run(run, nodes, wiring.site.profiles, may_erase=may_erase)
-            await mark_broken(wiring, run, nodes, ended)
     finally:
         for sink in sinks:
             sink.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -31,6 +31,9 @@ ToolsFor = Callable[[Node, Goal], Tools]
 The engine sets ``fresh`` and ``claims`` itself, adds the run's nodes to ``names`` and closes ``bmc`` on every path;
 ``maas``, ``playbooks`` and ``shell`` are shared by the nodes and closed by whoever built them."""
 
+Closing = Callable[[Mapping[str, NodeEnded]], Awaitable[None]]
+"""What is left to be done when every node has ended and the run still holds them; not after Ctrl-C."""
+
 HEARTBEAT_S = 10.0
 _GOES_ON = {"deployment": "deploying", "commissioning": "commissioning"}
 
@@ -54,7 +57,9 @@ class Fleet:
         fleet_causes: FleetCauses,
         tools_for: ToolsFor,
         emit: Callable[[Event], None],
+        closing: Closing | None = None,
     ) -> None:
+        self._closing = closing
         self._stages = tuple(stages)
         self._journal = journal
         self._clock = clock
@@ -101,6 +106,8 @@ class Fleet:
         heart = asyncio.create_task(self._beat(context))
         try:
             await self._bring_up(context, nodes, profiles, may_erase)
+            if self._closing is not None and not context.stopping:
+                await self._closing(self._ended)
             status = self._exit_status()
             if self._fatal is not None:
                 raise self._fatal
