@@ -36,7 +36,8 @@ class Family:
     NetworkAdapters with ``{n}``, empty for none; ``ports`` is Ports or NetworkPorts. ``macs`` is upper, lower or bare.
     ``link_told``: EthernetInterfaces show a link state. ``to_manager``: a host interface of the BMC stands among them.
     ``gpus`` is processors, pcie or tray (a second system). ``psus``: Power, PowerSubsystem. ``log``: id of the system's
-    log. ``progress``: where POST progress stands. ``post_only``: the power type of an "already so" refusal is 400.
+    log. ``progress``: where POST progress stands. ``already`` is the status that refuses a press for a
+    state that holds. ``generation`` is the system's (Dell) or the manager's (HPE); ``idle_s`` a session's life.
     """
 
     name: str
