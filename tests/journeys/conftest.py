@@ -49,6 +49,11 @@ class Answer:
         """stdout as JSON lines."""
         return [json.loads(line) for line in self.out.splitlines()]
 
+    @property
+    def ended(self) -> dict[str, str]:
+        """How a run ended for each node, from its own lines: outcome by name."""
+        return {line["node"]: line["outcome"] for line in self.lines if line["event"] == "node-ended"}
+
 
 class Site:
     """A running fleet and the commands typed at it."""
@@ -101,7 +106,10 @@ class Site:
 
     async def outcomes(self) -> dict[str, str]:
         """Outcome of each node as `status` prints it."""
-        return {row["node"]: row["outcome"] for row in (await self.provision("status", "--offline", "--output", "json")).json}
+        return {
+            row["node"]: row["outcome"]
+            for row in (await self.provision("status", "--offline", "--output", "json")).json
+        }
 
     def writes(self) -> int:
         """Writes that all machines have received so far."""

@@ -157,14 +157,16 @@ async def test_state_directories_that_cannot_be_used(bare: Bare, tmp_path: Path)
     bare.write({ONE: host(1)})
     (tmp_path / "file").write_text("here is no room for a folder")
     bare.state = tmp_path / "file" / "state"
-    refused(await bare.provision("status"), "--state")
+    refused(await bare.provision("status", "--offline"), "--state")
     bare.state = tmp_path / "file"
-    refused(await bare.provision("status"), f"state directory {bare.state} is a file; expected a directory")
+    refused(
+        await bare.provision("status", "--offline"), f"state directory {bare.state} is a file; expected a directory"
+    )
     bare.state = Path("/proc/no-such-place")
-    refused(await bare.provision("status"), "/proc/no-such-place", "--state")
+    refused(await bare.provision("status", "--offline"), "/proc/no-such-place", "--state")
 
     bare.state = tmp_path / "state"
-    assert (await bare.provision("status")).status == 1
+    assert (await bare.provision("status", "--offline")).status == 1
     store = bare.state / "store.db"
     assert list(store.parent.glob("store.db*"))
     raw = bytearray(store.read_bytes())
@@ -221,7 +223,7 @@ async def test_a_disk_that_is_full_ends_the_run_with_a_sentence_and_not_the_mach
 ) -> None:
     site: Site = await site_of(nodes=1)
     site.state = tiny / "state"
-    assert (await site.provision("status")).status == 1
+    assert (await site.provision("status", "--offline")).status == 1
     filler = fill(tiny)
     answer = await site.provision("bringup", "all")
     assert answer.status in {1, 2}, answer.err
@@ -249,7 +251,7 @@ async def test_a_boot_disk_rule_that_fits_none_or_two_installs_nothing(site_of: 
         file.write_text(yaml.safe_dump({"profiles": {"h100-8gpu": profile() | {"boot_disk": rule}}}))
         answer = await site.bringup()
         assert answer.status == 1
-        (row,) = (await site.provision("status", "--output", "json")).json
+        (row,) = (await site.provision("status", "--offline", "--output", "json")).json
         assert row["stage"] == "deploy"
         assert found in row["why"]
         assert all(drive.serial in row["why"] for drive in candidates), "who may choose is shown the drives"
@@ -270,7 +272,7 @@ async def test_two_bmcs_that_show_one_mac(site_of: Start) -> None:
         nics[0].mac = mac
     answer = await site.bringup()
     assert answer.status == 1
-    rows = {row["node"]: row for row in (await site.provision("status", "--output", "json")).json}
+    rows = {row["node"]: row for row in (await site.provision("status", "--offline", "--output", "json")).json}
     stuck = [row for row in rows.values() if row["outcome"] == "needs-us"]
     assert stuck, rows
     assert any(mac in row["why"] and (ONE in row["why"] or TWO in row["why"]) for row in stuck), rows
@@ -291,7 +293,7 @@ async def test_two_runs_over_one_rack(site_of: Start) -> None:
         who = second.err.split(" of ", 1)[1].split(",", 1)[0]
         assert "@" in who, "who, and on which machine"
         # Looking is allowed meanwhile.
-        (row,) = (await site.provision("status", "--output", "json")).json
+        (row,) = (await site.provision("status", "--offline", "--output", "json")).json
         assert f"goes on in run {began['run']}" in row["next"]
         reading = asyncio.create_task(first.stdout.read())
         assert await asyncio.wait_for(first.wait(), DEADLINE_S) == 0

@@ -20,7 +20,10 @@ import pytest
 from provision.model.machine import Status
 from provision.sim.run import start_fleet
 from tests.journeys.brood import Brood
-from tests.journeys.conftest import Site, kill
+from tests.journeys.conftest import Answer, Site, kill
+
+# A busy machine takes its time; what hangs is found all the same.
+pytestmark = pytest.mark.timeout(300)
 
 NODES = 4
 FAULTY, FAULT = "gpu-12-03", "psu_cord_out:2"
@@ -50,12 +53,15 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         yield one
 
 
-async def end_state(site: Site) -> dict[str, Any]:
+async def end_state(site: Site, last: Answer) -> dict[str, Any]:
     """Everything that must be the same however often the program died on the way."""
     records = {name: site.fleet.maas.record_of(machine) for name, machine in site.world.machines.items()}
     return {
-        "outcomes": await site.outcomes(),
-        "tickets": [(t["id"], t["node"], t["category"], t["locator"], t["action"]) for t in await site.tickets()],
+        "outcomes": last.ended,
+        "tickets": [
+            (t["id"], t["status"], t["node"], t["category"], t["locator"], t["action"])
+            for t in await site.tickets(everything=True)
+        ],
         "statuses": {name: record and record.status for name, record in records.items()},
         "receipts": {name: record and sorted(record.owner_data.items()) for name, record in records.items()},
         "deployed": {name: machine.deployed_count for name, machine in site.world.machines.items()},
@@ -74,11 +80,11 @@ async def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
             answer = await site.bringup()
             took_s = time.monotonic() - began
             assert answer.status == 1
-            found = Whole(took_s, site.writes(), len(answer.lines), await end_state(site))
+            found = Whole(took_s, site.writes(), len(answer.lines), await end_state(site, answer))
             ready = {name: int(name != FAULTY) for name in site.world.machines}
             assert found.end["deployed"] == found.end["deploys"] == found.end["creates"] == ready
             assert found.end["outcomes"][FAULTY] == "needs-hands"
-            assert [ticket[1] for ticket in found.end["tickets"]] == [FAULTY]
+            assert [ticket[1:4] for ticket in found.end["tickets"]] == [("open", FAULTY, "psu")]
             _WHOLE.append(found)
     return _WHOLE[0]
 
@@ -123,13 +129,11 @@ async def test_killed_once_and_run_again(seed: int, site: Site, whole: Whole) ->
     moment, left_behind = await killed_at(site, whole, seed)
     again = await site.bringup()
     assert again.status == 1, (moment, again.err)
-    assert await end_state(site) == whole.end, moment
+    assert await end_state(site, again) == whole.end, moment
     for name, machine in site.world.machines.items():
         assert machine.deployed_count == machine.writes["maas:deploy"] == int(name != FAULTY), (moment, name)
         assert machine.sessions["full"] == 0, f"{moment}: the BMC's sessions were used up"
         assert machine.sessions["login"] - machine.sessions["logout"] <= 1, f"{moment}: only the killed one may be left"
-    everything = await site.tickets(everything=True)
-    assert len(everything) == len({(t["node"], t["locator"]) for t in everything}) == 1, moment
     assert await left_behind.gone() == [], f"{moment}: orphans of the killed run"
     assert site.world.problems == []
 

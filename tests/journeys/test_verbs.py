@@ -83,7 +83,7 @@ async def test_looking_at_a_machine_that_is_up_and_its_power(site_of: Start) -> 
         "discover", "preflight", "enlist", "commission", "deploy", "configure", "accept",
     ]  # fmt: skip
     assert history[-1]["event"] == "node-ended"
-    rows = (await site.provision("status", "--output", "json")).json
+    rows = (await site.provision("status", "--offline", "--output", "json")).json
     assert {row["node"]: (row["outcome"], row["next"]) for row in rows} == {
         ONE: ("ready", "nothing"),
         TWO: ("unknown", f"provision bringup {TWO}"),
@@ -122,7 +122,7 @@ async def test_a_machine_that_was_deployed_by_hand_is_left_alone_until_it_is_ado
 
     left = await site.bringup()
     assert left.status == 1
-    (why,) = [row["why"] for row in (await site.provision("status", "--output", "json")).json]
+    (why,) = [row["why"] for row in (await site.provision("status", "--offline", "--output", "json")).json]
     assert f"provision adopt {ONE}" in why
     assert f"provision reimage {ONE} --yes-erase {ONE}" in why
     assert site.writes() == 0
