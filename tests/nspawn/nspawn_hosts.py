@@ -19,6 +19,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,11 @@ HOOK = (
     'chroot "$1" systemctl enable systemd-networkd ssh'
 )
 BOOT_S = 90
+# With --keep-unit nspawn leaves with status 133 when its host reboots, and wants to be started again.
+_AGAIN = (
+    "trap 'kill -TERM $child; wait $child; exit 0' TERM; "
+    'while :; do "$@" & child=$!; wait $child; status=$?; [ $status = 133 ] || exit $status; done'
+)
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -47,7 +53,9 @@ def missing() -> str | None:
     if os.geteuid() != 0:
         return "systemd-nspawn needs root"
     tools = [
-        tool for tool in ("systemd-nspawn", "ip", "nsenter", "setpriv", "mmdebstrap") if shutil.which(tool) is None
+        tool
+        for tool in ("systemd-nspawn", "ip", "nsenter", "setpriv", "mmdebstrap", "dpkg-deb", "gpg")
+        if shutil.which(tool) is None
     ]
     return f"not installed: {', '.join(tools)}" if tools else None
 
@@ -142,20 +150,33 @@ class Lab:
         # nspawn keeps its locks and sockets there; without systemd as PID 1 nobody has made it.
         Path("/run/systemd/nspawn").mkdir(parents=True, exist_ok=True)
 
-    def start(self, name: str, *, host_key: str, authorized_key: str) -> Host:
-        """Boot one host; it does not wait for it. ``host_key`` is the private ed25519 key in OpenSSH's format."""
+    def start(
+        self, name: str, *, host_key: str, authorized_key: str, files: Mapping[str, tuple[str, int]] | None = None
+    ) -> Host:
+        """Boot one host; it does not wait for it. ``host_key`` is the private ed25519 key in OpenSSH's format.
+
+        ``files`` maps paths without a leading slash to (text, mode). A host that reboots itself comes back.
+        """
         folder = self.folder / name
         for part in ("up", "work", "root"):
             (folder / part).mkdir(parents=True)
         address = f"{self.subnet}.{len(self.hosts) + 11}"
-        self._prepare(folder / "up", name, address, host_key, authorized_key)
+        self._prepare(folder / "up", name, address, host_key, authorized_key, files or {})
         layers = f"lowerdir={self.rootfs},upperdir={folder}/up,workdir={folder}/work"
         _run("mount", "-t", "overlay", "overlay", "-o", layers, str(folder / "root"))
         process = self._boot(name, folder)
         self.hosts[name] = Host(name, Address(address), folder, process)
         return self.hosts[name]
 
-    def _prepare(self, up: Path, name: str, address: str, host_key: str, authorized_key: str) -> None:
+    def _prepare(
+        self,
+        up: Path,
+        name: str,
+        address: str,
+        host_key: str,
+        authorized_key: str,
+        more: Mapping[str, tuple[str, int]],
+    ) -> None:
         network = (
             f"[Match]\nName=host0\n[Network]\nAddress={address}/24\nGateway={self.subnet}.1\nLinkLocalAddressing=no\n"
         )
@@ -166,6 +187,7 @@ class Lab:
             "etc/ssh/ssh_host_ed25519_key": (host_key, 0o600),
             "root/.ssh/authorized_keys": (f"{authorized_key}\n", 0o600),
             f"home/{USER}/.ssh/authorized_keys": (f"{authorized_key}\n", 0o644),
+            **more,
         }
         for path, (text, mode) in files.items():
             # A folder of the upper layer hides the mode of the one below: take it over.
@@ -192,7 +214,7 @@ class Lab:
         ]
         with (folder / "console").open("wb") as console:
             return subprocess.Popen(
-                ["/bin/sh", "-c", f'{joins} exec "$@"', "sh", *command],
+                ["/bin/sh", "-c", joins + _AGAIN, "sh", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
