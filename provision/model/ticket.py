@@ -60,6 +60,34 @@ class Ticket:
     verify: str = ""
     why: str = ""
     technician_note: str = ""
+    # What a person found, what was swapped for what; and which part it is about (model and serial as the BMC prints).
+    found: str = ""
+    part_swapped: str = ""
+    new_serial: str = ""
+    part_number: str = ""
+    serial: str = ""
+
+
+class Found(StrEnum):
+    """What a technician says of a visit. NO_FAULT lowers the weight of the rule that asked for it."""
+
+    FIXED = "fixed"
+    NO_FAULT = "no-fault-found"
+    OTHER_PART = "other-part"
+    NOT_DONE = "not-done"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What somebody filled in for one ticket. Empty: left alone. ``attempt`` as it stood in the row, 0 if unknown."""
+
+    ticket: str
+    status: TicketStatus | None = None
+    note: str = ""
+    found: Found | None = None
+    part_swapped: str = ""
+    new_serial: str = ""
+    attempt: int = 0
 
 
 class ChangeKind(StrEnum):
@@ -69,6 +97,8 @@ class ChangeKind(StrEnum):
     SEEN_AGAIN = "seen-again"
     REOPEN = "reopen"
     VERIFY = "verify"
+    TOLD = "told"
+    REMOTE = "remote-step"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ COLUMNS = (
     "Component",
     "Locator label",
     "Peer end",
+    "Part number",
+    "Serial",
     "Evidence",
     "Rule ID",
     "Confidence",
@@ -47,6 +49,9 @@ COLUMNS = (
     "Also affects",
     "Status",
     "Verify step",
+    "Finding",
+    "Part swapped",
+    "New serial",
     "Technician note",
 )
 
@@ -97,6 +102,8 @@ def _row(
         "Component": ticket.component,
         "Locator label": ticket.locator,
         "Peer end": ticket.peer_end,
+        "Part number": ticket.part_number,
+        "Serial": ticket.serial,
         "Evidence": " | ".join(ticket.evidence[:3]),
         "Rule ID": ticket.rule,
         "Confidence": f"{ticket.confidence:.2f}",
@@ -113,6 +120,9 @@ def _row(
         "Also affects": ", ".join(n for n in ticket.nodes if n != ticket.node),
         "Status": ticket.status.value,
         "Verify step": ticket.verify,
+        "Finding": ticket.found,
+        "Part swapped": ticket.part_swapped,
+        "New serial": ticket.new_serial,
         "Technician note": ticket.technician_note,
     }
 

@@ -52,6 +52,7 @@ def _apply(connection: Connection, run: str, change: TicketChange, scrub: Scrub,
         ticket = replace(ticket, id=_id(number))
     else:
         number = _number(ticket.id)
+        ticket = _over(connection, number, change)
     _refuse_second(connection, ticket, number)
     values = _values(ticket, scrub)
     if change.kind is ChangeKind.OPEN:
@@ -64,6 +65,32 @@ def _apply(connection: Connection, run: str, change: TicketChange, scrub: Scrub,
         )
     )
     return _ticket(connection.execute(select(tickets).where(tickets.c.number == number)).one())
+
+
+def _over(connection: Connection, number: int, change: TicketChange) -> Ticket:
+    """The move on top of what stands by this time, so that neither people nor a run lose what they wrote.
+
+    A run that looked before somebody reported keeps the report; a report that was made from an older row keeps what a
+    run has found since.
+    """
+    row = connection.execute(select(tickets).where(tickets.c.number == number)).one_or_none()
+    if row is None:
+        raise RefusedError("store", "settle tickets", f"there is no ticket {change.ticket.id}")
+    stands, wanted = _ticket(row), change.ticket
+    theirs = {name: getattr(wanted, name) for name in _PEOPLES}
+    steps = tuple(dict.fromkeys((*stands.steps_done, *wanted.steps_done)))
+    if change.kind is ChangeKind.TOLD:
+        moved = wanted.status if stands.status.is_open else stands.status
+        return replace(stands, **theirs, status=moved, steps_done=steps, updated_at=wanted.updated_at)
+    if change.kind is ChangeKind.REMOTE:
+        return replace(stands, steps_done=steps, updated_at=wanted.updated_at)
+    kept = {name: getattr(stands, name) or getattr(wanted, name) for name in _PEOPLES}
+    told = change.kind is ChangeKind.SEEN_AGAIN and stands.status in _TOLD and wanted.status not in _TOLD
+    return replace(wanted, **kept, steps_done=steps, status=stands.status if told else wanted.status)
+
+
+_PEOPLES = ("technician_note", "found", "part_swapped", "new_serial")
+_TOLD = frozenset({TicketStatus.SENT, TicketStatus.IN_WORK, TicketStatus.DONE_BY_TECHNICIAN})
 
 
 def _refuse_second(connection: Connection, ticket: Ticket, number: int) -> None:

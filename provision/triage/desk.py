@@ -112,7 +112,18 @@ def _written(ticket: Ticket, node: Node, finding: Finding) -> Ticket:
         nodes=finding.nodes,
         priority=priority(finding),
         verify=verify_step(node, finding),
+        part_number=_said(finding, "model") or ticket.part_number,
+        serial=_said(finding, "serial") or ticket.serial,
     )
+
+
+def _said(finding: Finding, name: str) -> str:
+    """A figure of the part itself (model, serial) from the evidence that carried the finding."""
+    for item in finding.evidence:
+        value = item.values.get(name)
+        if value not in (None, "") and item.part.kind is finding.part.kind:
+            return _clean(str(value), 100)
+    return ""
 
 
 def _again(node: Node, finding: Finding, standing: Ticket, now: datetime) -> TicketChange:
