@@ -28,6 +28,7 @@ from benchmarks.table import markdown
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "provision-bench"
 ROUNDS = 3
+NOT_STORED = "not stored"  # what a client reports that read back something else than it wrote
 
 
 @dataclass
@@ -193,7 +194,7 @@ def judged(
         macs_complete=sum(told[name]["macs"] == 10 for name in well if name in told),
         believed_wrongly=len(believed - stored),
         lies=len(lies),
-        lies_caught=len(lies & set(told) - believed),
+        lies_caught=sum(told[name]["error"] == NOT_STORED for name in lies & set(told)),
         hung=len(hung),
         hung_named=len(hung & set(told) - believed),
         failed_wrongly=len(set(well) & set(told) - believed),
