@@ -42,4 +42,4 @@ ln -sf /opt/provision/bin/provision /usr/local/bin/provision
 [ -s /etc/provision/ssh-key ] || ssh-keygen -q -t ed25519 -N "" -f /etc/provision/ssh-key
 
 echo "MAAS: http://$address:5240/MAAS (user lab). Images are being imported: maas lab boot-resources is-importing"
-echo "Next: docs/how-to/lab.md, step 3"
+echo "Next: docs/how-to/lab.md, step 2"
