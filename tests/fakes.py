@@ -230,7 +230,7 @@ class World:
             self.boot(metal)
 
     def boot(self, metal: Metal) -> None:
-        network = metal.boot_enabled == "Once" and metal.boot_target == "Pxe"
+        network = metal.boot_enabled == "Once" and metal.boot_target in {"Pxe", "UefiHttp"}
         metal.power, metal.last_reset = Power.ON, self.clock.now()
         metal.boot_target, metal.boot_enabled = "None", "Disabled"
         status = metal.machine.status if metal.machine is not None else None
@@ -344,7 +344,8 @@ class FakeBmc:
 
         def effect() -> None:
             if not metal.forgets_boot:
-                metal.boot_target, metal.boot_enabled = "Pxe", "Once"
+                target = {BootMethod.PXE: "Pxe", BootMethod.UEFI_HTTP: "UefiHttp"}[method]
+                metal.boot_target, metal.boot_enabled = target, "Once"
 
         self.world.write(metal.node.name, "network-boot", effect)
 

@@ -131,7 +131,13 @@ async def info(wiring: Wiring, node: Node) -> list[dict[str, Any]]:
         return [{"node": node.name, "part": "bmc", "locator": "BMC", "result": str(error), "ok": False}]
     finally:
         await bmc.close()
-    about = {"node": node.name, "maker": who.maker, "server": who.model, "service_tag": who.service_tag}
+    about = {
+        "node": node.name,
+        "maker": who.maker,
+        "server": who.model,
+        "service_tag": who.service_tag,
+        "family": who.family,
+    }
     rows = [{**about, **row} for row in judged(found, wanted)]
     rows += [
         {**about, "part": "", "locator": gap.where, "result": f"could not be read: {gap.why}", "ok": False}

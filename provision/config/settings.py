@@ -218,6 +218,7 @@ class SettingsSchema(Strict):
     stages: dict[StageName, _Stage] = Field(default_factory=dict)
     max_clock_offset_s: float = Field(60.0, gt=0)
     may_change_bios: bool = False
+    may_reset_bmc: bool = False
     commissioning_scripts: tuple[Text, ...] = Field((), strict=False)
     testing_scripts: tuple[Text, ...] = Field((), strict=False)
     handover_power: bool = False
@@ -279,6 +280,7 @@ class SettingsSchema(Strict):
             max_acts={name: s.max_acts for name, s in self.stages.items() if s.max_acts is not None},
             max_clock_offset_s=self.max_clock_offset_s,
             may_change_bios=self.may_change_bios,
+            may_reset_bmc=self.may_reset_bmc,
             commissioning_scripts=self.commissioning_scripts,
             testing_scripts=self.testing_scripts,
             handover_power=self.handover_power,

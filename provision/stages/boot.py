@@ -23,6 +23,7 @@ from provision.stages.lookup import count, script_began
 CLOCKS_DIFFER = timedelta(seconds=90)
 # A BMC may need a moment to show what it stored; one repetition tells forgetting from slowness.
 ASKS = 2
+_TARGETS = {BootMethod.PXE: "Pxe", BootMethod.UEFI_HTTP: "UefiHttp"}
 _SIGNS_OF_LIFE = (
     "pxe",
     "http boot",
@@ -59,12 +60,17 @@ class Boot:
     asks: int
     pressed: bool
 
+    @property
+    def stored(self) -> bool:
+        """True if the BMC reads back the very method that is wanted: some accept UEFI HTTP and stay with PXE."""
+        return self.status.network_boot_set and self.status.boot_target == _TARGETS[self.method]
+
 
 def next_move(boot: Boot, operation: str) -> Act | Wait | Stuck | None:
     """The next move towards a network boot; None when the button was pressed for it. Pure."""
     if boot.pressed:
         return None
-    if not boot.status.network_boot_set:
+    if not boot.stored:
         if boot.asks >= ASKS:
             return Stuck(
                 f"BMC accepts the network boot and does not store it: asked for {boot.method}, "
@@ -123,7 +129,7 @@ async def act_boot(step: Step, tools: Tools, operation: str) -> bool:
 
 def boot_evidence(node: Node, boot: Boot, tools: Tools) -> Evidence:
     """``bmc/boot``: what was asked for against what the BMC reads back."""
-    failed = not boot.pressed and boot.asks >= ASKS and not boot.status.network_boot_set
+    failed = not boot.pressed and boot.asks >= ASKS and not boot.stored
     return Evidence(
         node=node.name,
         part=Part(PartKind.BMC, "boot override", "BMC"),

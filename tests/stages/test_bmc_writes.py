@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from provision.errors import GarbledError, RefusedError, UnavailableError
-from provision.model.bmc import BmcClock, BootReadiness
+from provision.model.bmc import BmcClock, BmcStatus, BootReadiness, Power
 from provision.model.decision import Act, Decision, Done, Stuck, Wait
 from provision.model.machine import Machine, Receipt, Status
 from provision.model.node import MacAddress, Node
 from provision.model.profile import BootMethod, DiskRule, Goal, Image, Profile
 from provision.model.site import PowerBy, Site
-from provision.stages import discover, preflight
+from provision.stages import boot, discover, preflight
 from tests.fakes import World, tools_for
 
 NODE = Node("gpu-1", "h100", "10.1.0.1", "rack-12")
@@ -124,3 +124,23 @@ async def test_silence_and_a_clear_no_are_no_reason_for_a_restart(error: Excepti
     world.metal[NODE.name].bmc_error = error  # type: ignore[assignment]
     with pytest.raises(type(error)):
         await _look(world, Site(may_reset_bmc=True), {})
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "enabled", "stored"),
+    [
+        (BootMethod.PXE, "Pxe", "Once", True),
+        (BootMethod.UEFI_HTTP, "UefiHttp", "Once", True),
+        (BootMethod.UEFI_HTTP, "Pxe", "Once", False),
+        (BootMethod.PXE, "UefiHttp", "Once", False),
+        (BootMethod.PXE, "Pxe", "Disabled", False),
+        (BootMethod.PXE, None, None, False),
+    ],
+)
+def test_a_boot_override_counts_only_as_the_method_that_was_asked_for(
+    method: BootMethod, target: str | None, enabled: str | None, stored: bool
+) -> None:
+    status = BmcStatus(Power.OFF, boot_target=target, boot_enabled=enabled)
+    assert boot.Boot(status, method, asks=1, pressed=False).stored is stored
+    stuck = boot.next_move(boot.Boot(status, method, asks=boot.ASKS, pressed=False), "commissioning")
+    assert isinstance(stuck, Act if stored else Stuck)

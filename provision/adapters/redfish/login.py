@@ -15,6 +15,7 @@ from provision.adapters.redfish.problems import (
     PasswordChangeRequiredError,
     SessionsExhaustedError,
 )
+from provision.adapters.redfish.values import dig
 from provision.errors import CredentialRefusedError, GarbledError, RefusedError
 from provision.model.secret import Credential
 
@@ -42,6 +43,11 @@ def sessions_path(root: Mapping[str, Any]) -> str:
     sessions = links.get("Sessions") if isinstance(links, dict) else None
     path = sessions.get("@odata.id") if isinstance(sessions, dict) else None
     return path.strip() if isinstance(path, str) and path.strip() else SESSIONS
+
+
+def has_no_sessions(root: Mapping[str, Any]) -> bool:
+    """True for a root that was read and names sessions nowhere (sushy-emulator, whose 401 says nothing else)."""
+    return bool(root) and "SessionService" not in root and not isinstance(dig(root, "Links", "Sessions"), dict)
 
 
 def basic(credential: Credential) -> str:

@@ -282,6 +282,8 @@ class RedfishSession:
         return ended
 
     async def _post_login(self, known: tuple[OwnSession, ...]) -> login.Ticket:
+        if login.has_no_sessions(self.root) and ":" not in self._credential.user:
+            return login.Ticket(basic=True)
         path = login.sessions_path(self.root)
         body = {"UserName": self._credential.user, "Password": self._credential.password.reveal()}
         try:
