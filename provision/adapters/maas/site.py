@@ -38,7 +38,9 @@ async def complaints(transport: Transport, profiles: Sequence[Profile], nodes: S
             "nobody else commission machines or choose disks; take an administrator's key"
         )
     found += _version(transport, await transport.read("Version.read", "read the version"))
-    found += _images(transport, await transport.read("BootResources.read", "list the boot images"), profiles)
+    listed = await transport.read("BootResources.read", "list the boot images")
+    found += _images(transport, listed, profiles)
+    found += await _unfinished(transport, listed, profiles)
     for call, noun, wanted in (
         ("Zones.read", "zone", {node.zone for node in nodes if node.zone}),
         ("ResourcePools.read", "pool", {node.pool for node in nodes if node.pool}),
@@ -109,6 +111,28 @@ def _images(transport: Transport, body: Any, profiles: Sequence[Profile]) -> lis
             found.append(
                 f"{transport.peer}: the image of {series} for {cpu} has no kernel {profile.image.kernel}, which "
                 f"profile {profile.name} wants (there is {', '.join(sorted(kernels))}): change the profile"
+            )
+    return found
+
+
+async def _unfinished(transport: Transport, body: Any, profiles: Sequence[Profile]) -> list[str]:
+    """Wanted images of which MAAS has no whole set yet: a deployment would wait for it, or fail."""
+    if not await transport.offers("BootResource.read"):
+        return []
+    wanted = {(profile.image.series.rpartition("/")[2], profile.architecture.partition("/")[0]) for profile in profiles}
+    found = []
+    for one in body if isinstance(body, list) else []:
+        name, cpu = str(one.get("name", "")), str(one.get("architecture", "")).partition("/")[0]
+        if (name.rpartition("/")[2], cpu) not in wanted:
+            continue
+        image = await transport.read("BootResource.read", f"read the image {name}", id=str(one.get("id")))
+        sets = image.get("sets") if isinstance(image, dict) else None
+        sets = [dict(each) for each in sets.values()] if isinstance(sets, dict) else []
+        if sets and not any(each.get("complete") for each in sets):
+            done = max((each.get("progress") or 0.0 for each in sets), default=0.0)
+            found.append(
+                f"{transport.peer}: the image of {name.rpartition('/')[2]} for {cpu} is still being imported "
+                f"({done:.0f} %): wait until MAAS shows it as synced"
             )
     return found
 

@@ -59,6 +59,8 @@ class Region:
             "http_proxy": "",
         }
         self.series: dict[str, str] = {"jammy": "ga-22.04", "noble": "ga-24.04"}
+        # Images that are still being imported: percent done by series.
+        self.importing: dict[str, float] = {}
         self.custom_scripts: dict[str, int] = {}
         self.racks: list[str] = []
         self._ids = {name: count(start) for name, start in _FIRST_IDS.items()}

@@ -162,6 +162,7 @@ def _site(site: SiteHandlers) -> tuple[Resource, ...]:
             "Maas", "maas/", _acts(("GET", "get_config", site.get_config), ("POST", "set_config", site.set_config))
         ),
         Resource("BootResources", "boot-resources/", _acts(("GET", None, site.boot_resources))),
+        Resource("BootResource", "boot-resources/{id}/", _acts(("GET", None, site.boot_resource))),
         Resource("RackControllers", "rackcontrollers/", _acts(("GET", None, site.racks))),
         Resource("Subnets", "subnets/", _acts(("GET", None, site.subnets))),
         Resource("SSHKeys", "account/prefs/sshkeys/", _acts(("GET", None, site.ssh_keys))),

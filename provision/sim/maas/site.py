@@ -174,6 +174,17 @@ class SiteHandlers:
         listed = enumerate(sorted(self.region.series.items()), start=1)
         return wire.data([render.boot_resource(number, series, kernel) for number, (series, kernel) in listed])
 
+    async def boot_resource(self, call: Call) -> Reply:
+        listed = dict(enumerate(sorted(self.region.series.items()), start=1))
+        number = int(call.params["id"]) if call.params["id"].isdigit() else 0
+        if number not in listed:
+            raise wire.missing("BootResource")
+        series, kernel = listed[number]
+        done = self.region.importing.get(series)
+        about: dict[str, object] = {"version": "20261101", "label": "stable", "size": 1_200_000_000, "files": {}}
+        about |= {"complete": True} if done is None else {"complete": False, "progress": done}
+        return wire.data(render.boot_resource(number, series, kernel) | {"sets": {"20261101": about}})
+
     async def racks(self, call: Call) -> Reply:
         bodies = [
             {"system_id": name, "hostname": name, "node_type": 2, "node_type_name": "Rack controller"}

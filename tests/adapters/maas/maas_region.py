@@ -41,6 +41,7 @@ HANDLERS: dict[str, tuple[str, list[str], list[str]]] = {
     "Users": ("users/", [], ["GET", "GET whoami"]),
     "Version": ("version/", [], ["GET"]),
     "BootResources": ("boot-resources/", [], ["GET"]),
+    "BootResource": ("boot-resources/{id}/", ["id"], ["GET"]),
     "RackControllers": ("rackcontrollers/", [], ["GET"]),
     "Maas": ("maas/", [], ["GET get_config"]),
     "NodeScripts": ("scripts/", [], ["GET"]),
@@ -50,12 +51,12 @@ HANDLERS: dict[str, tuple[str, list[str], list[str]]] = {
 PLAIN = {"GET": "read", "POST": "create", "PUT": "update", "DELETE": "delete"}
 
 
-def description(host: str) -> dict[str, Any]:
-    """What ``describe/`` says, with the host that MAAS believes to have."""
+def description(host: str, lacks: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """What ``describe/`` says, with the host that MAAS believes to have; ``lacks`` are calls of other versions."""
     resources = []
     for name, (path, params, actions) in HANDLERS.items():
         listed = []
-        for action in actions:
+        for action in [one for one in actions if f"{name} {one}" not in lacks]:
             method, _, op = action.partition(" ")
             named = op or PLAIN[method]
             listed.append({"name": named, "method": method, "op": op or None, "restful": not op, "doc": ""})
@@ -120,6 +121,8 @@ class Region:
     results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     logs: list[dict[str, Any]] = field(default_factory=list)
     wipes: bool = False
+    lacks: frozenset[str] = frozenset()
+    importing: float | None = None
     scripts: tuple[str, ...] = ("20-a", "smart")
     nonces: set[str] = field(default_factory=set)
     connections: set[Any] = field(default_factory=set)
@@ -227,7 +230,7 @@ class Region:
 
     def _answer(self, call: Call) -> web.Response:
         if call.path == "describe/":
-            return web.json_response(description(self.host))
+            return web.json_response(description(self.host, self.lacks))
         if call.path == "version/":
             return web.json_response({"version": self.version, "subversion": "", "capabilities": []})
         refused = self._oauth(call.headers.get("Authorization", ""))
@@ -402,7 +405,10 @@ class Region:
         return web.json_response({"count": len(self.logs), "events": self.logs})
 
     def _boot_resources(self, call: Call, rest: list[str]) -> web.Response:
-        image = {"type": "Synced", "name": "ubuntu/jammy", "architecture": "amd64/ga-22.04"}
+        image = {"id": 7, "type": "Synced", "name": "ubuntu/jammy", "architecture": "amd64/ga-22.04"}
+        if rest:
+            done = {"complete": True} if self.importing is None else {"complete": False, "progress": self.importing}
+            return web.json_response(image | {"sets": {"20261101": {"version": "20261101"} | done}})
         return web.json_response([image | {"subarches": "generic,ga-22.04,hwe-22.04"}])
 
     def _rackcontrollers(self, call: Call, rest: list[str]) -> web.Response:

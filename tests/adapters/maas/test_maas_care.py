@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from maas_lab import BMC_PASSWORD, mac, node_at, spec_of
-from maas_region import Region, disk
+from maas_region import HANDLERS, Region, disk
 
 from provision.adapters.maas import MaasRegion, parse
 from provision.adapters.maas.listing import same_uuid
 from provision.adapters.maas.power import power_address
+from provision.adapters.maas.site import unknown_scripts
 from provision.errors import RefusedError
 from provision.model.machine import DeploySpec, Status
+from provision.model.profile import DiskRule, Image, Profile
 from provision.model.secret import Credential, Secret
 
 Make = Callable[..., MaasRegion]
@@ -112,10 +116,32 @@ def test_the_layout_is_read_from_what_carries_the_root(kind: str, used: str) -> 
 
 
 async def test_scripts_that_maas_does_not_have_are_named(client: Make, region: Region) -> None:
-    from provision.adapters.maas.site import unknown_scripts
-
     maas = client([NODE])
     assert await unknown_scripts(maas._transport, ["20-a", "gpu", "none"]) == []
     said = await unknown_scripts(maas._transport, ["20-a", "99-burnin"])
     assert len(said) == 1
     assert "99-burnin" in said[0]
+
+
+async def test_an_image_that_is_still_being_imported_is_named(client: Make, region: Region) -> None:
+    profile = Profile("h100", Image("jammy"), DiskRule(model="BOSS"))
+    assert await client([NODE]).check_site([profile]) == ()
+    region.importing = 41.5
+    said = await client([NODE]).check_site([profile])
+    assert [line.partition(": ")[2][:60] for line in said] == [
+        "the image of jammy for amd64 is still being imported (42 %): "[:60]
+    ]
+    region.lacks = frozenset({"BootResource GET"})
+    assert await client([NODE]).check_site([profile]) == ()
+
+
+CALLS = re.compile(r'"((?:MAAS|[A-Z][A-Za-z]+)\.[a-z_]+)"')
+
+
+def test_every_call_stands_in_the_reference() -> None:
+    root = Path(__file__).parents[3]
+    code = "".join(file.read_text(encoding="utf-8") for file in (root / "provision/adapters/maas").glob("*.py"))
+    used = {name for name in CALLS.findall(code) if name.split(".")[0] in {*HANDLERS, "MAAS"}}
+    listed = set(re.findall(r"`([A-Za-z]+\.[a-z_]+)`", (root / "docs/reference/maas-calls.md").read_text("utf-8")))
+    assert len(used) > 25
+    assert used == listed
