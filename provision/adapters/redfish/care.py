@@ -94,7 +94,7 @@ async def read_sessions(session: RedfishSession, reader: Reader, service: Servic
                 created=text(one, "CreatedTime") or "",
                 client=text(one, "ClientOriginIPAddress") or text(one, "Oem", "Hpe", "UserIP") or "",
                 ours=mine,
-                stale=mine and known is not None and known.stale,
+                stale=mine and known is not None and session.own.is_stale(known),
             )
         )
     return tuple(found)
@@ -103,7 +103,7 @@ async def read_sessions(session: RedfishSession, reader: Reader, service: Servic
 async def end_stale(session: RedfishSession) -> int:
     """Write: end our own sessions whose process is gone. How many were ended."""
     await session.open()
-    stale: tuple[OwnSession, ...] = tuple(item for item in session.own.all() if item.stale)
+    stale: tuple[OwnSession, ...] = tuple(item for item in session.own.all() if session.own.is_stale(item))
     return await session.end_sessions(stale)
 
 

@@ -18,6 +18,8 @@ from provision.ports import Pins
 
 PIN_KIND = "bmc-session"
 _MOST = 16
+# Sessions that some client of this process uses at the moment: (BMC, path).
+_in_use: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class OwnSession:
         return cls(path, user, created, socket.gethostname(), os.getpid(), _born(os.getpid()))
 
     @property
-    def stale(self) -> bool:
+    def orphaned(self) -> bool:
         """True if its process ran on this computer and is gone. Of other computers nothing is known."""
         if self.host != socket.gethostname() or self.pid == os.getpid():
             return False
@@ -78,9 +80,20 @@ class OwnSessions:
         except (ValueError, TypeError):
             return ()
 
+    def is_stale(self, session: OwnSession) -> bool:
+        """True if nobody uses it any more: its process is gone, or this process could not end it (a dead BMC)."""
+        if session.pid == os.getpid() and session.host == socket.gethostname():
+            return session.born == _born(session.pid) and (self._address, session.path) not in _in_use
+        return session.orphaned
+
     def note(self, session: OwnSession, known: tuple[OwnSession, ...]) -> None:
         """Write a session down beside those ``known`` a moment ago (the store is not read twice for it)."""
+        _in_use.add((self._address, session.path))
         self._write((*(item for item in known if item.path != session.path), session))
+
+    def leave(self, path: str) -> None:
+        """This process uses it no more, whether the BMC heard of it or not."""
+        _in_use.discard((self._address, path))
 
     def forget(self, path: str) -> None:
         """It was ended."""

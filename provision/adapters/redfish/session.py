@@ -251,7 +251,7 @@ class RedfishSession:
     async def _log_in(self) -> login.Ticket:
         """One login; one more if the table was full and killed runs of ours had left sessions in it."""
         known = self.own.all()
-        stale = tuple(item for item in known if item.stale)
+        stale = tuple(item for item in known if self.own.is_stale(item))
         try:
             ticket = await self._post_login(known)
         except SessionsExhaustedError:
@@ -319,6 +319,7 @@ class RedfishSession:
     async def _login_again(self, stale: login.Ticket) -> None:
         async with self._lock:
             if self._ticket is stale:
+                self.own.leave(stale.location)
                 self._client = self._ticket = None
             if self._client is None:
                 await self._opened()
@@ -326,6 +327,8 @@ class RedfishSession:
     async def _farewell(self) -> None:
         if self._opening is not None and not self._opening.done():
             await asyncio.wait({self._opening}, timeout=self.limits.request_s + self.limits.logout_s)
+        if self._ticket is not None:
+            self.own.leave(self._ticket.location)
         with contextlib.suppress(PeerError, TimeoutError):
             if self._client is not None and self._ticket is not None and self._ticket.location:
                 # 401 and 404 mean that the session went away by itself (R2).

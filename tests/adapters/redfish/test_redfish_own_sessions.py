@@ -108,3 +108,24 @@ async def test_a_torn_note_counts_as_none(serve: Any, client: Any, pins: DictPin
     await mine.status()
     await mine.close()
     assert bmc.sessions == {}
+
+
+async def test_a_goodbye_that_was_not_heard_is_said_again_by_the_next_client(
+    serve: Any, client: Any, pins: DictPins
+) -> None:
+    """Also within one process: a BMC that hung at the logout still holds the session when it is well again."""
+    bmc = await serve(small(MAC))
+    first = client(bmc.node(), logout_s=0.2)
+    await first.status()
+    bmc.script("DELETE", f"{SESSIONS}/1", Reply(200, {}, slow_s=0.5))
+    await first.close()
+    assert list(bmc.sessions.values()) == [f"{SESSIONS}/1"]
+    bmc.tree[f"{SESSIONS}/1"] = {"@odata.id": f"{SESSIONS}/1", "UserName": "prov"}
+    second = client(bmc.node())
+    await second.status()
+    third = client(bmc.node())
+    await third.status()
+    assert list(bmc.sessions.values()) == [f"{SESSIONS}/2", f"{SESSIONS}/3"]
+    await second.close()
+    await third.close()
+    assert bmc.sessions == {}
