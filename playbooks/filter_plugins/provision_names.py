@@ -34,9 +34,39 @@ def rivals(_packages):
     return names.rivals()
 
 
+def sources(repositories, folder):
+    """The files that describe repositories to apt: a key and a deb822 source each, for provision_files.
+
+    Not deb822_repository: it needs a package on the node, which could only come from the repository. ``key_file`` is
+    relative to ``folder``, the inventory.
+    """
+    files = []
+    for each in repositories:
+        key = each.get("key")
+        if key is None:
+            try:
+                key = (Path(folder) / each["key_file"]).read_text(encoding="utf-8")
+            except (OSError, KeyError) as error:
+                raise AnsibleFilterError(f"repository {each['name']}: its key cannot be read: {error}") from error
+        ring, suite = f"/etc/apt/keyrings/provision-{each['name']}.asc", each.get("suite") or "./"
+        lines = ["# Written by the role apt of provision.", "Types: deb", f"URIs: {each['url']}", f"Suites: {suite}"]
+        if not suite.endswith("/"):
+            lines.append("Components: " + " ".join(each.get("components") or ["main"]))
+        lines.append(f"Signed-By: {ring}")
+        files.append({"path": ring, "content": key})
+        path = f"/etc/apt/sources.list.d/provision-{each['name']}.sources"
+        files.append({"path": path, "content": "\n".join(lines) + "\n"})
+    return files
+
+
 class FilterModule:
     """The filters of these playbooks."""
 
     def filters(self):
         """Name → function."""
-        return {"provision_wants": wants, "provision_preferences": preferences, "provision_rivals": rivals}
+        return {
+            "provision_sources": sources,
+            "provision_wants": wants,
+            "provision_preferences": preferences,
+            "provision_rivals": rivals,
+        }
