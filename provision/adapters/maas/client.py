@@ -242,6 +242,11 @@ class MaasRegion:
         self._listing.close()
         await self._transport.close()
 
+    @property
+    def lists(self) -> dict[str, int]:
+        """Requests for machine lists so far: ``poll`` (shared by a rack) and ``look`` (one node, before a write)."""
+        return dict(self._listing.asked)
+
     def _name(self, system_id: str) -> str:
         seen = self._listing.last_seen(system_id)
         return system_id if seen is None else f"{seen.hostname} ({system_id})"

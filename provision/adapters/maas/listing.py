@@ -16,6 +16,7 @@ A machine with one of the node's addresses wins over one that has only its name.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -75,6 +76,8 @@ class Listing:
         self._transport = transport
         self._clock = clock
         self._interval_s = interval_s
+        # Requests for lists so far: polls that a rack shares, and looks at one node before a write.
+        self.asked: Counter[str] = Counter()
         self._mark = 0
         self._racks: dict[str, _Rack] = {}
         self._unfinished: tuple[float, list[Machine]] = (float("-inf"), [])
@@ -97,7 +100,7 @@ class Listing:
     async def fresh(self, node: Node, macs: Sequence[MacAddress], uuid: str | None = None) -> Machine | None:
         """The machine, asked for just now and for this node alone."""
         rack, known = self._known(node, macs, uuid)
-        await self._look(rack, [known])
+        await self._look(rack, [known], "look")
         if known.system_id is None and known.uuid is not None:
             await self._look_by_uuid(rack, known)
         return self._machine(rack, known)
@@ -147,19 +150,19 @@ class Listing:
         if any(rack.nodes[name].asked_at < now - self._interval_s for name in asked):
             # The poll is due: whoever polls at all gets an answer from it, and the others need not ask for a while.
             asked |= {name for name, known in rack.nodes.items() if known.wanted_at >= now - 3 * self._interval_s}
-        await self._look(rack, [rack.nodes[name] for name in sorted(asked)])
+        await self._look(rack, [rack.nodes[name] for name in sorted(asked)], "poll")
 
-    async def _look(self, rack: _Rack, nodes: Sequence[_Known]) -> None:
+    async def _look(self, rack: _Rack, nodes: Sequence[_Known], kind: str) -> None:
         self._mark += 1
         mark, now = self._mark, self._clock.monotonic()
         macs = {known.node.name: frozenset(known.macs) for known in nodes}
         found: dict[str, Machine] = {}
         ids = sorted({known.system_id for known in nodes if known.system_id is not None})
-        await self._ask(found, "id", ids)
+        await self._ask(found, "id", ids, kind)
         nameless = [known for known in nodes if known.system_id not in found]
-        await self._ask(found, "hostname", sorted({name for known in nameless for name in _names(known.node)}))
+        await self._ask(found, "hostname", sorted({name for known in nameless for name in _names(known.node)}), kind)
         strange = [known for known in nodes if known.macs and not any(map(known.owns, found.values()))]
-        await self._ask(found, "mac_address", sorted({mac.text for known in strange for mac in known.macs}))
+        await self._ask(found, "mac_address", sorted({mac.text for known in strange for mac in known.macs}), kind)
         for machine in found.values():
             self._keep(rack, machine, mark)
         for known in nodes:
@@ -172,7 +175,7 @@ class Listing:
         at, machines = self._unfinished
         if at < self._clock.monotonic() - self._interval_s:
             at, found = self._clock.monotonic(), dict[str, Machine]()
-            await self._ask(found, "status", _UNFINISHED)
+            await self._ask(found, "status", _UNFINISHED, "look")
             machines = list(found.values())
             self._unfinished = at, machines
         for machine in machines:
@@ -185,9 +188,10 @@ class Listing:
         if mark >= rack.machines.get(machine.system_id, (-1,))[0]:
             rack.machines[machine.system_id] = mark, machine
 
-    async def _ask(self, found: dict[str, Machine], filter_: str, values: Sequence[str]) -> None:
+    async def _ask(self, found: dict[str, Machine], filter_: str, values: Sequence[str], kind: str) -> None:
         for some in _chunks(values):
             operation = f"list machines by {filter_}"
+            self.asked[kind] += 1
             bodies = await self._transport.read("Machines.read", operation, [(filter_, value) for value in some])
             for body in bodies if isinstance(bodies, list) else [bodies]:
                 machine = parsed(self._transport, operation, parse.machine, body)
