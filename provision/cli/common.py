@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import sys
@@ -74,11 +73,9 @@ def with_app(
 ) -> Result:
     """Open the app for one command, run ``work`` with it, close it on every path."""
     from provision.app import App
+    from provision.app.process import ready_for_many_connections
 
-    # Hundreds of BMCs at once are many small objects that all live: the collector would walk them again and again, for
-    # a fifth of all time (measured with 128), and find nothing.
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    ready_for_many_connections()
 
     async def session() -> Result:
         app = App.open(inventory, (state or default_state()) if store else None, adopt_host_keys=adopt_host_keys)

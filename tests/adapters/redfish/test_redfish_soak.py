@@ -172,7 +172,7 @@ async def test_flapping_bmcs_leave_nothing_behind(tmp_path: Path, seed: int, sec
         tracemalloc.stop()
     # A login whose answer never came may have made a session that nobody can name: at most one each time.
     assert sum(map(len, left.values())) <= ends["login-lost"], (left, held, ends)
-    assert ends["done"] > seconds / 2, ends
+    assert ends["done"] >= 5, ends
     assert len(+ends) > 2, ends
     assert files_after <= files + 4, (files, files_after)
     assert tasks_after <= tasks + 2, (tasks, tasks_after)
