@@ -21,7 +21,19 @@ async def test_a_rack_is_asked_together(client: Make, region: Region, bulk: bool
     maas = client(nodes)
     ids = [region.add(node.name, [mac(node.unit or 0).text]) for node in nodes]
     for system_id, node in zip(ids, nodes, strict=True):
-        region.machines[system_id]["_power"] = {"power_address": node.bmc_address, "power_user": "root"}
+        region.machines[system_id]["_power"] = {
+            "power_address": node.bmc_address,
+            "power_user": "root",
+            "power_pass": "old",
+        }
     said = await asyncio.gather(*(maas.power_drift(i, spec_of(n)) for i, n in zip(ids, nodes, strict=True)))
     assert said == ["power password differs"] * 5
     assert len([call for call in region.calls if call.op == "power_parameters"]) == (1 if bulk else 5)
+
+
+@pytest.mark.parametrize("shown", [{}, {"power_pass": ""}, {"power_pass": "********"}])
+async def test_a_password_that_is_hidden_is_no_difference(client: Make, region: Region, shown: dict[str, str]) -> None:
+    node = node_at(3)
+    system_id = region.add(node.name, [mac(3).text])
+    region.machines[system_id]["_power"] = {"power_address": node.bmc_address, "power_user": "root"} | shown
+    assert await client([node]).power_drift(system_id, spec_of(node)) == ""
