@@ -77,7 +77,7 @@ def wants(packages):
     if "node-exporter" in told:
         found += [_want("exporters", ["prometheus-node-exporter"], told["node-exporter"], [])]
     if "zfs" in told:
-        found += [_want("zfs", ["zfsutils-linux"], told["zfs"], [])]
+        found += [_want("zfs", [name], told["zfs"], []) for name in ("zfsutils-linux", "zfs-zed")]
     return found
 
 

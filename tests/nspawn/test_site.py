@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dummy_mirror import Deb, Mirror
-from dummy_stack import GPUS, HARDWARE, PACKAGES, everything
+from dummy_stack import GPUS, HARDWARE, PACKAGES, everything, rest
 from nspawn_hosts import Host, Lab
 from ssh_peer import MemoryPins, node, public_line, write_key
 
 from provision.adapters.ansible import AnsibleWaves
+from provision.adapters.ansible.reap import Marks, find
 from provision.adapters.ssh import ParamikoShell
 from provision.model.node import Node
 from provision.ports import WaveState, WaveVerdict
@@ -40,6 +41,7 @@ class Rack:
     mirror: Mirror
     url: str
     waves: AnsibleWaves
+    make: Callable[[], AnsibleWaves]
     shell: ParamikoShell
     packages: dict[str, str]
     told: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -69,10 +71,16 @@ def said(found: Mapping[str, WaveVerdict]) -> str:
 
 
 @pytest.fixture
-async def rack(lab: Lab, tmp_path: Path) -> AsyncIterator[Rack]:
+def names() -> tuple[str, ...]:
+    """Which hosts stand in the rack."""
+    return NAMES
+
+
+@pytest.fixture
+async def rack(lab: Lab, tmp_path: Path, names: tuple[str, ...]) -> AsyncIterator[Rack]:
     client_key, pins = write_key(tmp_path / "id_client"), MemoryPins()
     shell = ParamikoShell(pins, user="root", key_file=tmp_path / "id_client")
-    for name in NAMES:
+    for name in names:
         private = await shell.new_host_key(name)
         lab.start(name, host_key=private.reveal(), authorized_key=public_line(client_key), files=HARDWARE)
     mirror = Mirror(tmp_path / "mirror")
@@ -95,22 +103,25 @@ async def rack(lab: Lab, tmp_path: Path) -> AsyncIterator[Rack]:
             **told.get(which.name, {}),
         }
 
-    waves = AnsibleWaves(
-        SITE,
-        variables,
-        pins,
-        ssh_user="root",
-        ssh_key_file=tmp_path / "id_client",
-        clock=RealClock(),
-        artifacts_dir=tmp_path / "waves",
-        window_s=0.2,
-    )
+    def make() -> AnsibleWaves:
+        return AnsibleWaves(
+            SITE,
+            variables,
+            pins,
+            ssh_user="root",
+            ssh_key_file=tmp_path / "id_client",
+            clock=RealClock(),
+            artifacts_dir=tmp_path / "waves",
+            window_s=0.2,
+        )
+
     for host in lab.hosts.values():
         await asyncio.to_thread(host.wait)
+    made = Rack(lab, mirror, url, make(), make, shell, packages, told)
     try:
-        yield Rack(lab, mirror, url, waves, shell, packages, told)
+        yield made
     finally:
-        await waves.close()
+        await made.waves.close()
         await shell.close()
         mirror.close()
 
@@ -221,3 +232,35 @@ async def another_branch_in_one_transaction(rack: Rack) -> None:
             name, "dpkg-query -W -f '${Package} ${db:Status-Status}\\n' '*nvidia*570*' | grep ' installed' || true"
         )
         assert left == ""
+
+
+@pytest.mark.parametrize("names", [("gpu-1",)])
+async def test_cancelled_in_the_middle_of_dpkg_the_next_run_goes_on(rack: Rack, names: tuple[str, ...]) -> None:
+    """No process of the wave is left here; dpkg on the host is waited for or finished, and all is whole."""
+    slow = next(deb for deb in rest() if deb.name == "prometheus-node-exporter")
+    rack.mirror.add(replace(slow, version="1.9.0-1", postinst="touch /run/in-postinst; sleep 6"))
+    rack.mirror.publish()
+    rack.packages.clear()
+    rack.packages["node-exporter"] = "1.9.0"
+    rack.told["gpu-1"] = {"verify_checks": ["dpkg-audit"], "tuning_governor": "", "gpu_peer_memory": "none"}
+    where = rack.host("gpu-1").address
+    rack.waves.join(node("gpu-1"), rack.host("gpu-1").address)
+    until = RealClock().monotonic() + 120
+    while (await rack.shell.run(node("gpu-1"), where, "test -e /run/in-postinst", deadline_s=30)).status:
+        assert RealClock().monotonic() < until, rack.waves.verdict("gpu-1")
+        assert rack.waves.verdict("gpu-1").state in {WaveState.WAITING, WaveState.RUNNING}, rack.waves.verdict("gpu-1")
+        await asyncio.sleep(0.2)
+    tag = f"{rack.waves._id}.1"
+    marks = Marks(tag, f"/provision-{tag[-8:]}-")
+    assert find(marks)
+    await rack.waves.close()
+    assert find(marks) == []
+    assert rack.waves.verdict("gpu-1").state is WaveState.NOT_ATTEMPTED
+    rack.waves = rack.make()
+    found = await rack.run("gpu-1")
+    assert found["gpu-1"].state is WaveState.OK, said(found)
+    assert (await rack.report("gpu-1"))["noes"] == []
+    assert (
+        await rack.sh("gpu-1", "dpkg --audit; dpkg-query -W -f '${db:Status-Status}' prometheus-node-exporter")
+        == "installed"
+    )
