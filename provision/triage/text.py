@@ -127,7 +127,7 @@ _COUNTS = (
         r"\b(?:found|sees?|lists?|shows?|has|only|got)[^\d\n]{1,16}(?P<found>\d{1,5})\b"
     ),
     re.compile(
-        r"(?i)(?<![\w.])(?P<found>\d{1,5}) (?:[A-Za-z0-9_-]+ ?){1,4}[(,;:]{0,2} ?.{0,24}?"
+        r"(?i)(?<![\w.])(?P<found>\d{1,5}) [A-Za-z][^.|]{0,60}?"
         rf"\b{_WANTED}[^\d\n]{{1,16}}(?P<wanted>\d{{1,5}})\b"
     ),
 )
