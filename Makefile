@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready-$(shell cat requirements-dev.txt pyproject.toml 2>/dev/null | sha256sum | cut -c1-12)
 
-.PHONY: setup check test demo lab bench-fleet bench-harvest bench-configure soak clean lock lint fast
+.PHONY: score setup check test demo lab bench-fleet bench-harvest bench-configure soak clean lock lint fast
 .DEFAULT_GOAL := help
 
 help:            ## show the targets
@@ -50,6 +50,10 @@ bench-harvest: setup  ## the harvest against badfish, sushy and redfish (hours; 
 
 soak: setup      ## long seeded runs
 	@$(BIN)/python -m pytest -m soak -n auto
+
+CORPUS ?= ../shared/triage/corpus-dev.jsonl
+score: setup     ## judge a labelled corpus (CORPUS=FILE), beside a keyword floor
+	@$(BIN)/python -m tests.triage.score $(CORPUS)
 
 lock:            ## resolve requirements*.in again (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q requirements-dev.in -o requirements-dev.txt
