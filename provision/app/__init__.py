@@ -130,7 +130,8 @@ class App:
         """
         nodes = self._wiring.select(target)
         rows = await looks.status(self._wiring, nodes)
-        differs, complaint = ({}, "") if offline else await drift(self._wiring, nodes, look=look)
+        ready = {row["node"] for row in rows if row["outcome"] == Outcome.READY.value and row["stage"] != "release"}
+        differs, complaint = ({}, "") if offline else await drift(self._wiring, nodes, look=look, ready=ready)
         if complaint:
             _say(complaint)
         return [{**row, "drift": differs.get(row["node"], [])} for row in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from provision.app.looks import each
 from provision.app.wiring import Wiring
@@ -20,17 +20,23 @@ from provision.stages.lookup import macs_of, spec_for
 PATIENCE_S = 10.0
 
 
-async def drift(wiring: Wiring, nodes: Sequence[Node], *, look: bool) -> tuple[dict[str, list[str]], str]:
+async def drift(
+    wiring: Wiring, nodes: Sequence[Node], *, look: bool, ready: Container[str] = frozenset()
+) -> tuple[dict[str, list[str]], str]:
     """What differs, by node name (nothing for nodes that agree or that MAAS was never told of), and a complaint.
 
-    MAC addresses are compared with the inventory's, or with ``look`` with what the BMCs show at this moment.
+    MAC addresses are compared with the inventory's, or with ``look`` with what the BMCs show at this moment. ``ready``
+    are nodes that MAAS must know: one that it does not find by name was renamed or deleted there.
     """
     if wiring.settings.maas is None:
         return {}, ""
     found: dict[str, list[str]] = {}
 
     async def one(node: Node) -> None:
-        if said := await _of_node(wiring, node, look=look):
+        said = await _of_node(wiring, node, look=look)
+        if said is None:
+            said = ["MAAS knows no such machine any more: renamed or deleted there"] if node.name in ready else []
+        if said:
             found[node.name] = said
 
     try:
@@ -43,14 +49,14 @@ async def drift(wiring: Wiring, nodes: Sequence[Node], *, look: bool) -> tuple[d
     return found, ""
 
 
-async def _of_node(wiring: Wiring, node: Node, *, look: bool) -> list[str]:
+async def _of_node(wiring: Wiring, node: Node, *, look: bool) -> list[str] | None:
     tools = await wiring.tools_of(node)
     try:
         macs: tuple[MacAddress, ...] = node.macs
         if look:
             macs = macs_of(node, tools.goal.profile, await tools.bmc.harvest())
         machine = await tools.maas.machine(node, macs)
-        return [] if machine is None else await compare(node, tools.goal, tools, machine, macs)
+        return None if machine is None else await compare(node, tools.goal, tools, machine, macs)
     finally:
         await tools.bmc.close()
 

@@ -19,6 +19,14 @@ async def test_a_rack_is_installed_afresh_but_for_what_is_locked_or_waits_for_a_
     site: Site = await site_of(nodes=3)
     assert (await site.bringup()).status == 0
     record = site.fleet.maas.record_of(site.world.by_name(TWO))
+    other = site.fleet.maas.record_of(site.world.by_name(THREE))
+    record.power_type, other.hostname = "manual", "somebody"
+    drifted = await site.provision("status", "--look")
+    assert f"{TWO} differs in MAAS: power type manual → redfish" in drifted.err
+    assert f"{THREE} differs in MAAS: hostname somebody → {THREE}" in drifted.err
+    rows = {row["node"]: row["drift"] for row in (await site.provision("status", "--output", "json")).json}
+    assert (rows[ONE], "renamed or deleted" in rows[THREE][0]) == ([], True)
+    record.power_type, other.hostname = "redfish", THREE
     record.locked = True
     said = await site.provision("reimage", "rack-12", "--yes-erase", "rack-12")
     assert said.status == 1, said.err
