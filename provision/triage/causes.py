@@ -89,7 +89,12 @@ def _with(cause: Finding, explained: Sequence[Finding]) -> Finding:
         return cause
     names = {*cause.absorbed, *(f.rule for f in explained), *(name for f in explained for name in f.absorbed)}
     evidence = (*cause.evidence, *(item for f in explained for item in f.evidence))[:20]
-    return replace(cause, absorbed=tuple(sorted(names - {cause.rule})), evidence=evidence)
+    told = replace(cause, absorbed=tuple(sorted(names - {cause.rule})), evidence=evidence)
+    # What explains the sign of one part, and names none itself, is about that part.
+    places = {f.part.name: f.part for f in explained if f.part.kind is not PartKind.NODE}
+    if cause.dispatch is Dispatch.NEVER and cause.part.kind is PartKind.NODE and len(places) == 1:
+        return replace(told, part=next(iter(places.values())))
+    return told
 
 
 def _swapped(findings: list[Finding]) -> list[Finding]:

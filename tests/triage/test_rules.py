@@ -6,6 +6,7 @@ import pytest
 
 from provision.triage.examples import complaints
 from provision.triage.rules import Rule, RuleError, packaged_rules, parse_rules
+from tests.triage import rules_doc
 
 RULES = packaged_rules()
 
@@ -62,3 +63,8 @@ def test_a_site_rule_replaces_ours_by_id() -> None:
     assert [(rule.id, rule.dispatch.value) for rule in merged] == [("X-1", "never")]
     with pytest.raises(RuleError, match="used twice"):
         parse_rules([("site.yaml", GOOD + GOOD)])
+
+
+def test_the_list_of_rules_in_the_docs_is_current() -> None:
+    """``python -m tests.triage.rules_doc`` writes it."""
+    assert rules_doc.TARGET.read_text(encoding="utf-8") == rules_doc.text()
