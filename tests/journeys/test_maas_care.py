@@ -12,7 +12,9 @@ import pytest
 
 from provision.app.drift import drift
 from provision.app.wiring import Wiring
+from provision.engine.fleet import Fleet
 from provision.model.decision import Outcome
+from provision.model.event import Event
 from provision.model.machine import Status
 from provision.sim.maas.state import Named
 from provision.sim.run import start_fleet
@@ -206,3 +208,40 @@ async def test_fifty_machines_whose_drives_are_numbered_anew_at_each_boot_get_no
         assert {disk.serial for disk in record.disks if disk.partitions} == {boot.serial}
         orders.add(tuple(disk.serial[-2:] for disk in record.disks).index("B0"))
     assert len(orders) > 5, "the boot drive had many numbers"
+
+
+async def test_a_key_that_is_revoked_in_mid_run_stops_with_a_sentence_and_doubles_nothing(floor: Open) -> None:
+    here = await floor(nodes=2)
+    maas = here.sim.maas
+    key = (here.sim.directory / "secrets" / "maas-key").read_text(encoding="utf-8").strip()
+
+    def revoke(fleet: Fleet, event: Event) -> None:
+        if event.kind == "acted" and event.as_dict()["step"] == "commission":
+            maas.revoke(key)
+
+    ended = await here.up(watch=revoke)
+    assert {end.outcome for end in ended.values()} == {Outcome.NEEDS_US}
+    assert all("API key" in end.why and key.rpartition(":")[2] not in end.why for end in ended.values())
+    maas.keys.admit(key, here.region.users["admin"])
+    ended = await here.up()
+    assert {end.outcome for end in ended.values()} == {Outcome.READY}, ended
+    for name in (ONE, TWO):
+        assert (here.writes(name)["create"], here.world.by_name(name).deployed_count) == (1, 1)
+
+
+@pytest.mark.parametrize("power_by", ["maas", "provision"])
+async def test_dhcp_that_is_dead_in_one_rack_holds_up_no_other(floor: Open, power_by: str) -> None:
+    here = await floor(nodes=4, racks=2, power_by=power_by, faults=[("gpu-13-01", "no_dhcp")])
+    ended = await here.up()
+    assert {name: end.outcome for name, end in ended.items() if name.startswith("gpu-12")} == {
+        ONE: Outcome.READY,
+        TWO: Outcome.READY,
+    }
+    for name in ("gpu-13-01", "gpu-13-02"):
+        assert ended[name].outcome is not Outcome.READY
+        assert "never heard" in ended[name].why
+        assert here.writes(name).get("deploy", 0) == 0
+    here.world.repair("gpu-13-01", None)
+    ended = await here.up()
+    assert {end.outcome for end in ended.values()} == {Outcome.READY}, {n: e.why for n, e in ended.items()}
+    assert {machine.deployed_count for machine in here.world.machines.values()} == {1}
