@@ -29,9 +29,9 @@ def preferences(found):
     return "\n".join(names.preferences(found))
 
 
-def rivals(_packages):
-    """Regular expressions of packages that leave when a driver comes: other branches, other spellings."""
-    return names.rivals()
+def rivals(packages, role=None):
+    """Regular expressions of packages that leave when others come: other branches, other spellings."""
+    return names.rivals(json.loads(json.dumps(packages)), role)
 
 
 def sources(repositories, folder):

@@ -17,6 +17,7 @@ from ansible.module_utils.provision_apt import (
     parse_simulation,
     parse_status,
     rivals_installed,
+    unasked_moves,
     unasked_removals,
 )
 from ansible.module_utils.provision_names import in_family, resolve
@@ -91,6 +92,7 @@ class Node:
     def __init__(self, module):
         self.module = module
         self.lock_s = module.params["lock_timeout_s"]
+        self.began = time.time()
 
     def run(self, *argv, patience_s=3600):
         env = {**os.environ, **ENV}
@@ -155,7 +157,7 @@ class Node:
 
     def fail(self, what, text):
         words = apt_words(text) or " ".join(text.split())[-400:]
-        parts = [part for part in (f"{what}: {words}", self.half(), make_log()) if part]
+        parts = [part for part in (f"{what}: {words}", self.half(), make_log(self.began)) if part]
         self.module.fail_json(msg="; ".join(parts))
 
     def half(self):
@@ -163,11 +165,9 @@ class Node:
         return f"not whole after it: {', '.join(names)}" if names else ""
 
 
-def make_log():
-    """The end of the newest DKMS build log, if there is one of the last hour: the compiler's own words."""
-    logs = [
-        path for path in glob.glob("/var/lib/dkms/*/*/build/make.log") if time.time() - os.stat(path).st_mtime < 3600
-    ]
+def make_log(began):
+    """The end of the newest DKMS build log, if it was written since ``began``: the compiler's own words."""
+    logs = [path for path in glob.glob("/var/lib/dkms/*/*/build/make.log") if os.stat(path).st_mtime >= began - 1]
     if not logs:
         return ""
     newest = max(logs, key=lambda path: os.stat(path).st_mtime)
@@ -210,7 +210,8 @@ def arguments(params, packages, status):
         return [], leaving
     # The whole family is named, also what is right already: apt then knows that it may not move.
     wanted = [f"{name}={version}" for name, version in packages.items()]
-    options = ["--allow-downgrades", "--allow-change-held-packages", "--no-install-recommends"]
+    # A hold keeps a package from people and from upgrades, not from this: what may move is judged on the simulation.
+    options = ["--allow-downgrades", "--allow-change-held-packages", "--ignore-hold", "--no-install-recommends"]
     options += ["--reinstall"] if again and again not in todo else []
     return ["install", *options, *wanted, *(f"{name}-" for name in leaving)], leaving
 
@@ -236,12 +237,17 @@ def install(node, params, packages):
         code, out, err = node.apt("-s", *argv)
         if code != 0:
             node.fail("these packages do not go together", out + err)
-        removed = parse_simulation(out)[1]
+        moved, removed = parse_simulation(out)
         unasked = unasked_removals(removed, leaving, params["replaces"] + params["rivals"])
         if unasked:
             msg = (
                 f"apt would remove {', '.join(unasked)} for it; nothing is removed that is not named: remove it by hand"
             )
+            node.module.fail_json(msg=msg)
+        globs = [glob for want in params["wants"] for glob in want["family"]]
+        strangers = unasked_moves(moved, status, packages, lambda name: in_family(name, globs))
+        if strangers:
+            msg = f"apt would move {', '.join(strangers)}, which is held and belongs to another family"
             node.module.fail_json(msg=msg)
         changed = True
         if not node.module.check_mode:

@@ -80,6 +80,13 @@ def unasked_removals(removed, named, replaces):
     )
 
 
+def unasked_moves(moved, status, wanted, ours):
+    """Held packages of somebody else that the transaction would bring to another version: sorted names."""
+    return sorted(
+        name for name in moved if name not in wanted and status.get(name, {}).get("held", False) and not ours(name)
+    )
+
+
 def apt_words(text):
     """The lines of apt's output that say why: errors, unmet dependencies, who holds a lock. At most six."""
     lines = [line.strip() for line in text.splitlines()]

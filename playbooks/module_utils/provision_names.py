@@ -156,11 +156,33 @@ def cuda_major(branch):
     return 13 if branch >= 580 else 12 if branch >= 525 else 11
 
 
-def rivals():
-    """Regular expressions of packages that may not stay beside this driver: other branches and other spellings."""
-    parts = ("dkms", "utils", "compute-utils", "fabricmanager", "imex", "open", "headless", "driver", "kernel-source")
-    names = [rf"nvidia-{part}(-\d{{3}})?(-server)?(-open)?" for part in parts]
-    return [*names, r"libnvidia-nscq(-\d{3})?", r"nvidia-driver-pinning-[0-9.]+", r"linux-modules-nvidia-\d{3}-.*"]
+def rivals(packages, role=None):
+    """Regular expressions of packages that may not stay beside what is wanted: other branches, other spellings.
+
+    What is wanted itself matches, too; whoever uses them leaves that out.
+    """
+    found = []
+    if role in (None, "gpu") and packages.get("nvidia-driver"):
+        branch = driver_branch(packages["nvidia-driver"])
+        parts = (
+            "dkms",
+            "utils",
+            "compute-utils",
+            "fabricmanager",
+            "imex",
+            "open",
+            "headless",
+            "driver",
+            "kernel-source",
+        )
+        found += [rf"nvidia-{part}(-\d{{3}})?(-server)?(-open)?" for part in parts]
+        found += [r"libnvidia-nscq(-\d{3})?", r"nvidia-driver-pinning-[0-9.]+", r"linux-modules-nvidia-\d{3}-.*"]
+        # Libraries are nobody's wish, and held nevertheless: those of another branch are named, or apt keeps them.
+        found.append(rf"(lib)?nvidia-(?!container|docker)[a-z0-9-]+-(?!{branch}(?!\d))\d{{3}}(-[a-z-]+)?")
+    if role in (None, "dcgm") and packages.get("dcgm"):
+        # Version 4 has other names than 3, and one package for each CUDA version.
+        found += [r"datacenter-gpu-manager", r"datacenter-gpu-manager-\d+-.*"]
+    return found
 
 
 # What belongs to the driver by its name only, or stays beside any driver.

@@ -210,6 +210,9 @@ def test_removals_that_nobody_named_are_found() -> None:
     installed, removed = apt.parse_simulation(SIMULATED)
     assert installed == {"nvidia-fabricmanager": "580.126.20-1", "nvidia-utils-580": "580.126.20-1"}
     assert apt.unasked_removals(removed, ["nvidia-fabricmanager-570"], []) == ["docker-ce"]
+    status = {"docker-ce": {"held": True}, "nvidia-utils-580": {"held": True}}
+    moved = {"docker-ce": "5:28", "nvidia-utils-580": "580.126.20-1"}
+    assert apt.unasked_moves(moved, status, {}, lambda name: name.startswith("nvidia")) == ["docker-ce"]
     assert apt.unasked_removals(removed, [], [r"nvidia-fabricmanager(-\d+)?", "docker-.*"]) == []
 
 
@@ -218,10 +221,14 @@ def test_rivals_are_other_branches_and_never_what_is_wanted() -> None:
         "nvidia-dkms-570-open\t570.124.06-0ubuntu1\thold\tinstalled\n"
         "nvidia-utils-570-server\t570.1-1\tinstall\tinstalled\n"
         "nvidia-fabricmanager\t580.126.20-1\thold\tinstalled\n"
+        "libnvidia-compute-570\t570.1-1\thold\tinstalled\n"
+        "libnvidia-compute-580\t580.1-1\thold\tinstalled\n"
+        "libnvidia-container1\t1.17\tinstall\tinstalled\n"
         "nvidia-imex-570\t570.1-1\tdeinstall\tconfig-files\n"
         "nvidia-container-toolkit\t1.17\tinstall\tinstalled\n"
     )
-    rivals = apt.rivals_installed(status, names.rivals(), {"nvidia-fabricmanager": "580.126.20-1"})
-    assert rivals == ["nvidia-dkms-570-open", "nvidia-utils-570-server"]
+    patterns = names.rivals({"nvidia-driver": "580.126.20"})
+    rivals = apt.rivals_installed(status, patterns, {"nvidia-fabricmanager": "580.126.20-1"})
+    assert rivals == ["libnvidia-compute-570", "nvidia-dkms-570-open", "nvidia-utils-570-server"]
     status["nvidia-fabricmanager"]["state"] = "half-configured"
     assert apt.differences({"nvidia-fabricmanager": "580.126.20-1"}, status) == {"nvidia-fabricmanager": "580.126.20-1"}
