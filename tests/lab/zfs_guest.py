@@ -31,7 +31,7 @@ set -e
 export DEBIAN_FRONTEND=noninteractive
 printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d; chmod 755 /usr/sbin/policy-rc.d
 apt-get -q update
-apt-get -q install -y --no-install-recommends ZFS
+apt-get -q install -y --no-install-recommends @PACKAGES@
 for kernel in /lib/modules/*; do dkms autoinstall -k "${kernel##*/}"; done
 rm -f /usr/sbin/policy-rc.d /etc/hostid /etc/ssh/ssh_host_*
 rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb
@@ -41,7 +41,7 @@ systemctl enable systemd-networkd ssh
 # A new installation has not met ZFS yet: the role turns on what it needs.
 systemctl disable zfs-zed zfs-import-cache zfs-mount zfs.target
 ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key
-mkdir -m 700 /root/.ssh
+mkdir -p /root/.ssh; chmod 700 /root/.ssh
 """
 
 
@@ -76,10 +76,14 @@ def _make(folder: Path) -> None:
     packages = f"{BASE},{KERNEL},{KERNEL.replace('image', 'headers')}"
     options = ("--quiet", "--variant=minbase", "--components=main,contrib", f"--include={packages}")
     _run("mmdebstrap", *options, SUITE, str(root))
+    _finish(folder, root)
+
+
+def _finish(folder: Path, root: Path) -> None:
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
     _run("mount", "--bind", "/proc", str(root / "proc"))
     try:
-        _run("chroot", str(root), "sh", "-c", SETUP.replace("ZFS", ZFS))
+        _run("chroot", str(root), "sh", "-c", SETUP.replace("@PACKAGES@", ZFS))
     finally:
         _run("umount", str(root / "proc"))
     _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key"))
