@@ -15,9 +15,9 @@ from provision.config.complaints import Complaints, InventoryError, near, senten
 from provision.config.crosscheck import check_nodes, plain_secrets
 from provision.config.diagnose import broken_files, check_path, why_unreadable
 from provision.config.hostvars import HostSchema, is_host_name, parse_host
-from provision.config.listing import run_ansible
 from provision.config.logins import overrides
 from provision.config.profile import ProfileSchema
+from provision.config.remembered import list_inventory
 from provision.config.settings import Settings, SettingsSchema
 from provision.errors import MisconfiguredError
 from provision.model.node import Node
@@ -115,7 +115,7 @@ def select(site: SiteInventory, pattern: str) -> tuple[Node, ...]:
 
 
 def _match(site: SiteInventory, pattern: str) -> set[str]:
-    done = run_ansible("ansible-inventory", "-i", str(site.path), "--list", f"--limit={pattern}")
+    done = list_inventory(site.path, f"--limit={pattern}")
     # A slip in an exclusion would include the node that was to be left alone, so every term must match.
     if unmatched := sorted({match.strip() for match in _UNMATCHED.findall(done.stderr)}):
         known = {*site.groups, *site.nodes}
@@ -133,7 +133,7 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
 
 
 def _list(path: Path) -> dict[str, Any]:
-    done = run_ansible("ansible-inventory", "-i", str(path), "--list")
+    done = list_inventory(path)
     if done.status != 0:
         raise InventoryError(why_unreadable(path, done.stderr))
     try:

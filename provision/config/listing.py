@@ -79,7 +79,7 @@ def run_ansible(program: str, *arguments: str, stdin: str = "", deadline_s: floa
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=_environment(),
+            env=environment(),
             # Its own session: an inventory plugin's children hold the pipes open and end with it.
             start_new_session=True,
         )
@@ -109,13 +109,13 @@ def _end(child: subprocess.Popen[bytes]) -> None:
                 pipe.close()
 
 
-def _configured() -> bool:
+def is_configured() -> bool:
     """True if an ansible.cfg may have its own list of inventory plugins, which the environment would override."""
     places = ("ansible.cfg", os.path.expanduser("~/.ansible.cfg"), "/etc/ansible/ansible.cfg")
     return "ANSIBLE_CONFIG" in os.environ or any(os.path.exists(place) for place in places)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """What Ansible may see of our environment, and what it must be told."""
     passed = {
         name: value
@@ -123,5 +123,5 @@ def _environment() -> dict[str, str]:
         if name in _PASSED or name.startswith(_PASSED_PREFIXES) or name.startswith("ANSIBLE_VAULT_")
     }
     search = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
-    plugins = {} if _configured() else {"ANSIBLE_INVENTORY_ENABLED": _YAML_FIRST}
+    plugins = {} if is_configured() else {"ANSIBLE_INVENTORY_ENABLED": _YAML_FIRST}
     return {**plugins, **passed, **_FIXED, "PATH": search}
