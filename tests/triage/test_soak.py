@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,8 @@ async def _check(state: Path, seed: int, nodes: int, now: int) -> Counter[str]:
         assert standing == wanted, f"round {now}, n{number:03d}: open {standing}, broken {wanted}: {_told(mine)}"
     healthy = {f"n{n:03d}" for n in range(nodes)} - {f"n{fault.node:03d}" for fault in faults}
     assert not [ticket for ticket in tickets if ticket.node in healthy], "a ticket for a healthy machine"
-    with sqlite3.connect(state / "store.db") as database:
+    # Closed at once: a connection that lingers in this process would share its file locks with the next opening.
+    with closing(sqlite3.connect(state / "store.db")) as database:
         kinds = Counter(kind for (kind,) in database.execute("SELECT kind FROM ticket_moves"))
     assert kinds["open"] == len(tickets), "a ticket was lost"
     return kinds
