@@ -22,16 +22,6 @@ HEAVY = (
     "pydantic",
     "cryptography",
 )
-    "redfish",
-    "maas.client",
-    "ansible_runner",
-    "paramiko",
-    "sqlalchemy",
-    "rich",
-    "aiohttp",
-    "pydantic",
-    "cryptography",
-)
 
 
 def commands(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
