@@ -224,7 +224,6 @@ async def test_r6_a_busy_bmc_is_asked_again_after_a_pause(name: str, bench_of: S
     assert name == "flaky" or bench.clock.slept >= 1
 
 
-@pytest.mark.xfail(reason="the client reads the root once before it logs in, without the patience of its reads")
 async def test_r6_a_busy_root_is_asked_again(bench_of: Start) -> None:
     bench = await bench_of("root_busy")
     assert found_macs((await bench.client().harvest()).ports) == all_macs(bench)

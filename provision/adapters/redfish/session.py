@@ -237,16 +237,25 @@ class RedfishSession:
     async def _read_root(self) -> None:
         if self.root:
             return
-        answer = await self._request(self._anonymous, "GET", ROOT)
-        if answer.status == 401:  # the root is free by specification; some BMCs guard it all the same
-            self.root = {}
-        elif not answer.ok:
-            raise self.error_of(answer)
-        else:
-            self.root = answer.json(self.peer)
+        answer = await self._root_answer()
+        # The root is free by specification; some BMCs guard it all the same.
+        self.root = {} if answer.status == 401 else answer.json(self.peer)
         seen = self._pin.seen if self._pin is not None else None
         if seen and not self._fixed and self._pins.get_pin(PIN_KIND, self.address) is None:
             self._pins.set_pin(PIN_KIND, self.address, seen)
+
+    async def _root_answer(self) -> Answer:
+        """The root, asked again while the BMC says "not now" (R6); silence is the caller's to wait out."""
+        end = self.clock.monotonic() + self.limits.operation_s
+        for attempt in range(1, self.limits.attempts + 1):
+            answer = await self._request(self._anonymous, "GET", ROOT)
+            if answer.ok or answer.status == 401:
+                return answer
+            error = self.error_of(answer)
+            if not self._worth_repeating(error, attempt, end):
+                raise error
+            await self.clock.sleep(self._pause_after(error, attempt))
+        raise error
 
     async def _log_in(self) -> login.Ticket:
         """One login; one more if the table was full and killed runs of ours had left sessions in it."""
