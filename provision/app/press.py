@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from provision.app.desk import count_restart
 from provision.app.wiring import Wiring
 from provision.errors import PeerError, UnavailableError
 from provision.model.bmc import Button, Power
@@ -55,6 +56,8 @@ async def _cycle(wiring: Wiring, run: str, node: Node, bmc: Bmc, *, force: bool)
     if not off["ok"]:
         return off
     on = await _switch(wiring, run, node, bmc, "on", force=force)
+    if on["ok"]:
+        await count_restart(wiring, run, node.name)
     return {**on, "result": "restarted" if on["ok"] else on["result"]}
 
 

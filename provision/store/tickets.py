@@ -77,16 +77,24 @@ def _over(connection: Connection, number: int, change: TicketChange) -> Ticket:
     if row is None:
         raise RefusedError("store", "settle tickets", f"there is no ticket {change.ticket.id}")
     stands, wanted = _ticket(row), change.ticket
-    theirs = {name: getattr(wanted, name) for name in _PEOPLES}
+    theirs = {name: getattr(wanted, name) or getattr(stands, name) for name in _PEOPLES}
+    theirs["technician_note"] = _joined(stands.technician_note, wanted.technician_note)
     steps = tuple(dict.fromkeys((*stands.steps_done, *wanted.steps_done)))
     if change.kind is ChangeKind.TOLD:
-        moved = wanted.status if stands.status.is_open else stands.status
+        moved = wanted.status if stands.status.is_open and wanted.status in _TOLD else stands.status
         return replace(stands, **theirs, status=moved, steps_done=steps, updated_at=wanted.updated_at)
     if change.kind is ChangeKind.REMOTE:
         return replace(stands, steps_done=steps, updated_at=wanted.updated_at)
     kept = {name: getattr(stands, name) or getattr(wanted, name) for name in _PEOPLES}
     told = change.kind is ChangeKind.SEEN_AGAIN and stands.status in _TOLD and wanted.status not in _TOLD
     return replace(wanted, **kept, steps_done=steps, status=stands.status if told else wanted.status)
+
+
+def _joined(stands: str, told: str) -> str:
+    """Both notes, each once: two people may have written from the same list."""
+    if stands in told:
+        return told
+    return stands if told in stands else f"{stands} | {told}"
 
 
 _PEOPLES = ("technician_note", "found", "part_swapped", "new_serial")
