@@ -19,7 +19,6 @@ from provision.model.run import NodeState, Run
 from provision.model.ticket import Ticket
 from provision.report.plain import sentence
 from provision.report.text import duration
-from provision.triage.judge import judge
 
 Result = TypeVar("Result")
 WIDTH = 64  # BMCs looked at side by side
@@ -86,7 +85,7 @@ async def look(wiring: Wiring, node: Node) -> tuple[Gathered, Verdict]:
         seen = await gather(node, tools, skip=wiring.absent_peers(node))
     finally:
         await tools.bmc.close()
-    return seen, judge(node, wiring.profile(node), seen.evidence, seen.gaps, wiring.clock.now())
+    return seen, wiring.judge(node, wiring.profile(node), seen.evidence, seen.gaps, wiring.clock.now())
 
 
 async def triage(wiring: Wiring, nodes: Sequence[Node]) -> list[dict[str, Any]]:

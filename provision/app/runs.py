@@ -28,7 +28,6 @@ from provision.stages import BRING_UP
 from provision.stages.lookup import address_of
 from provision.triage.desk import desk
 from provision.triage.fleet import fleet as fleet_causes
-from provision.triage.judge import judge
 
 HEARTBEAT_S = 10.0
 
@@ -91,7 +90,7 @@ async def bring_up(
         journal=wiring.store,
         clock=wiring.clock,
         site=wiring.settings.site,
-        judge=judge,
+        judge=wiring.judge,
         desk=desk,
         fleet_causes=fleet_causes,
         tools_for=lambda node, goal: wiring.tools(node, replace(goal, erase_data=erase_data)),

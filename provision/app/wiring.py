@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from provision.app.clock import SystemClock
+from provision.app.rules import site_rules
 from provision.config.inventory import SiteInventory, load, select
 from provision.config.secrets import scrubber
 from provision.config.settings import Settings, credential_for
@@ -15,9 +17,9 @@ from provision.errors import MisconfiguredError
 from provision.model.node import Node
 from provision.model.profile import Goal, Profile
 from provision.model.secret import Credential, Secret
-from provision.ports import Bmc, Maas, Playbooks, Shell, Tools
+from provision.ports import Bmc, Judge, Maas, Playbooks, Shell, Tools
 from provision.store.journal import Store, open_store
-from provision.triage.judge import judge
+from provision.triage.judge import judge_by
 
 if TYPE_CHECKING:
     from provision.adapters.redfish.bmc import RedfishBmc
@@ -85,6 +87,11 @@ class Wiring:
     def select(self, target: str) -> tuple[Node, ...]:
         """The nodes of a target."""
         return select(self.site, target)
+
+    @cached_property
+    def judge(self) -> Judge:
+        """Triage by our rules and the site's own."""
+        return partial(judge_by, site_rules(self.settings.rules))
 
     def profile(self, node: Node) -> Profile:
         """The node's profile; the inventory check made sure that it exists."""
@@ -227,7 +234,7 @@ class Wiring:
             playbooks=self.playbooks(),
             shell=self.shell(),
             clock=self.clock,
-            judge=judge,
+            judge=self.judge,
             site=self.settings.site,
             goal=goal,
             credential=self.credential(node),

@@ -106,6 +106,7 @@ class Settings:
     apt_proxy: str | None = None
     ca_certificates: tuple[Path, ...] = ()
     store: str | None = None
+    rules: Path | None = None
     mirror: MirrorSettings | None = None
     waves: WaveSettings = field(default_factory=WaveSettings)
 
@@ -227,6 +228,7 @@ class SettingsSchema(Strict):
     apt_proxy: Text | None = None
     ca_certificates: tuple[Text, ...] = Field((), strict=False)
     store: Text | None = None
+    rules: Text | None = Field(None, description="folder of the site's own triage rules, merged over ours")
     mirror: _Mirror | None = None
     waves: _Waves = _Waves()
 
@@ -267,6 +269,7 @@ class SettingsSchema(Strict):
             apt_proxy=self.apt_proxy,
             ca_certificates=tuple(path(item) for item in self.ca_certificates),
             store=self.store,
+            rules=path(self.rules) if self.rules else None,
             mirror=_mirror(self.mirror, path) if self.mirror is not None else None,
             waves=WaveSettings(self.waves.max_hosts, self.waves.canary_above),
         )

@@ -22,13 +22,24 @@ _KEPT_EVIDENCE = 20
 
 
 def judge(node: Node, profile: Profile, evidence: Sequence[Evidence], gaps: Sequence[Gap], now: datetime) -> Verdict:
-    """Judge one node (ports.Judge): first causes only, best supported first; gaps are handed on.
+    """Judge one node by the packaged rules (ports.Judge)."""
+    return judge_by(packaged_rules(), node, profile, evidence, gaps, now)
+
+
+def judge_by(
+    rules: Sequence[Rule],
+    node: Node,
+    profile: Profile,
+    evidence: Sequence[Evidence],
+    gaps: Sequence[Gap],
+    now: datetime,
+) -> Verdict:
+    """Judge one node by these rules: first causes only, best supported first; gaps are handed on.
 
     What no rule explains becomes one UNKNOWN finding with all its evidence, for the operator and never the cage.
     """
     mine = live([item for item in evidence if item.node == node.name])
     seen = (*mine, *derived(node, profile, mine, now))
-    rules = packaged_rules()
     findings = first_causes(weigh(node, seen, rules), {rule.id: rule for rule in rules}, node.power_feeds)
     heard = [f for f in findings if not _is_noise(f, rules)]
     if (strange := unexplained(node, seen, rules)) is not None:
