@@ -47,8 +47,8 @@ class CountingWaves(AnsibleWaves):
 
 
 def controller_cpu_s() -> float:
-    """CPU of this process and of every child that has ended: the hosts' init processes have not."""
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    """CPU of this thread and of every child that has ended: the hosts have not, and the mirror has its own threads."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_THREAD, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 

@@ -35,14 +35,17 @@ class Deb:
 
 @dataclass
 class Mirror:
-    """Packages below ``folder``; ``publish`` signs the index; ``peak`` is the most downloads of packages at once."""
+    """Packages below ``folder``; ``publish`` signs the index; ``peak`` is the most hosts that download at once.
+
+    Hosts and not requests: a host asks for the next package before this side has closed the connection of the last.
+    """
 
     folder: Path
     slow_s: float = 0.0
     peak: int = 0
     served: int = 0
     _debs: dict[str, str] = field(default_factory=dict)
-    _busy: int = 0
+    _busy: list[str] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _server: ThreadingHTTPServer | None = None
 
@@ -120,15 +123,15 @@ class Mirror:
                     super().do_GET()
                     return
                 with mirror._lock:
-                    mirror._busy += 1
+                    mirror._busy.append(self.client_address[0])
                     mirror.served += 1
-                    mirror.peak = max(mirror.peak, mirror._busy)
+                    mirror.peak = max(mirror.peak, len(set(mirror._busy)))
                 try:
                     time.sleep(mirror.slow_s)
                     super().do_GET()
                 finally:
                     with mirror._lock:
-                        mirror._busy -= 1
+                        mirror._busy.remove(self.client_address[0])
 
         ThreadingHTTPServer.request_queue_size = 128
         self._server = ThreadingHTTPServer((host, 0), Handler)
