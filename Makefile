@@ -19,7 +19,8 @@ $(STAMP): requirements-dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@rm -f $(VENV)/.ready-*; touch $@
 
-check: setup lint fast  ## ruff, mypy --strict, house test, fast tests (under a minute)
+check: setup     ## ruff, mypy --strict, ansible-lint, house test, fast tests (under a minute)
+	@$(MAKE) --no-print-directory -j2 lint fast
 
 lint: setup
 	@$(BIN)/ruff check .
@@ -27,7 +28,7 @@ lint: setup
 	@$(BIN)/mypy
 
 fast: setup
-	@$(BIN)/python -m pytest -q -n auto -m "not journey and not nspawn and not lab and not soak"
+	@$(BIN)/python -m pytest -q -n auto -m "not journey and not nspawn and not lab and not soak and not slow"
 
 test: setup      ## everything that has to pass before a change lands (under ten minutes on two cores)
 	@$(MAKE) --no-print-directory lint

@@ -108,3 +108,10 @@ def test_rooms_stay_small() -> None:
     """A file over 420 lines is two rooms."""
     long = {str(p.relative_to(ROOT)): n for p in _files() if (n := len(p.read_text().splitlines())) > 420}
     assert not long, f"files over 420 lines: {long}"
+
+
+def test_the_list_of_slow_tests_is_current() -> None:
+    """A file that was renamed would quietly come back into `make check`."""
+    here = Path(__file__).parent
+    names = ast.literal_eval((here / "conftest.py").read_text().split("SLOW = ")[1].split("\n}\n")[0] + "}")
+    assert not [name for name in names if not (here / name).exists()]

@@ -1,0 +1,42 @@
+"""Which tests are quick enough for `make check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+# Real peers in processes of their own, packed modules, thousands of generated cases: seconds of CPU each.
+SLOW = {
+    "adapters/ansible/test_waves.py",
+    "adapters/ansible/test_canary.py",
+    "adapters/redfish/test_redfish_mutations.py",
+    "adapters/redfish/test_redfish_soak.py",
+    "adapters/redfish/test_redfish_trees.py",
+    "adapters/redfish/test_sushy_peer.py",
+    "adapters/ssh/test_shell.py",
+    "app/test_looking.py",
+    "config/test_importer.py",
+    "config/test_inventory.py",
+    "config/test_secrets.py",
+    "playbooks/test_disks_property.py",
+    "playbooks/test_hostid_module.py",
+    "playbooks/test_provision_check.py",
+    "playbooks/test_stack_checks.py",
+    "playbooks/test_wheel.py",
+    "playbooks/test_zpool_module.py",
+    "sim/test_bmc_sick.py",
+    "sim/test_host.py",
+    "sim/test_run.py",
+    "sim/test_maas_world.py",
+    "triage/test_hostile.py",
+    "triage/test_soak.py",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).as_posix() in SLOW:
+            item.add_marker(pytest.mark.slow)
