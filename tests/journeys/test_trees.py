@@ -210,7 +210,6 @@ def test_a_machine_that_halted_in_post(said: Said) -> None:
     assert not [f for f in findings if f["dispatch"] == "now"]
 
 
-@pytest.mark.xfail(strict=True, reason="rule LOG-NOISE takes SEC0033 for noise also where FaultList holds it as active")
 def test_an_open_lid_is_told(said: Said) -> None:
     """FaultList holds SEC0033, Critical: the chassis is open; the system's health is Critical for it."""
     assert "SEC0033" in {item["code"] for f in said.triage["r750-7"]["findings"] for item in f["evidence"]}
