@@ -96,7 +96,7 @@ def write(job: Job, folder: Path) -> None:
     wave = folder / "wave.json"
     _write(wave, json.dumps({GROUP: {"hosts": {host.name: _host_variables(host, job) for host in job.hosts}}}))
     _write(folder / "known_hosts", "".join(f"{host.name} {host.host_key}\n" for host in job.hosts))
-    # host_pinned looks every millisecond whether a host has answered; that alone was a quarter of a wave's CPU (101 → 71 ms a host-task).
+    # host_pinned looks every millisecond whether a host has answered: a quarter of a wave's CPU (benchmarks/configure).
     _write(folder / "ansible.cfg", "[defaults]\ninternal_poll_interval = 0.02\n")
     # The wave's own file comes last: where both speak of a host, the last source wins.
     sources = ([str(job.inventory_dir.resolve())] if job.inventory_dir else []) + [str(wave)]
