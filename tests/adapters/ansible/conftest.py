@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,9 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 @pytest.fixture
-def leftovers() -> Callable[[], list[str]]:
-    """Private folders of waves that are still there and were not before."""
-
-    def folders() -> set[str]:
-        bases = {Path(tempfile.gettempdir()), Path("/tmp")}
-        return {str(path) for base in bases for path in base.glob("provision-*") if (path / "job.json").exists()}
-
-    before = folders()
-    return lambda: sorted(folders() - before)
+def leftovers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[str]]]:
+    """Private folders of waves that are still there; all lie in a short folder of this test's own."""
+    base = tempfile.mkdtemp(prefix="pw-", dir="/tmp")
+    monkeypatch.setattr(tempfile, "tempdir", base)
+    yield lambda: sorted(str(path) for path in Path(base).glob("provision-*") if (path / "job.json").exists())
+    shutil.rmtree(base, ignore_errors=True)
