@@ -15,7 +15,6 @@ from provision.sim.run import start_fleet
 from tests.journeys.conftest import Answer, Site, Start
 
 NODE = "gpu-12-01"
-pytestmark = pytest.mark.xdist_group("faults")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ from tests.journeys.conftest import Start
 NODE = "gpu-12-01"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [*list(FAMILIES)[:3], *(pytest.param(name, marks=pytest.mark.soak) for name in list(FAMILIES)[3:])]
+)
 async def test_a_machine_of_each_maker_becomes_ready(family: str, site_of: Start) -> None:
     """Power is in our hand, so that the boot override and the button of each maker are used."""
     site = await site_of(family=family, power_by="provision")
