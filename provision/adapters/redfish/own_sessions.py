@@ -86,10 +86,10 @@ class OwnSessions:
             return session.born == _born(session.pid) and (self._address, session.path) not in _in_use
         return session.orphaned
 
-    def note(self, session: OwnSession, known: tuple[OwnSession, ...]) -> None:
-        """Write a session down beside those ``known`` a moment ago (the store is not read twice for it)."""
+    def note(self, session: OwnSession) -> None:
+        """Write a session down beside those that stand there at this moment."""
         _in_use.add((self._address, session.path))
-        self._write((*(item for item in known if item.path != session.path), session))
+        self._write((*(item for item in self.all() if item.path != session.path), session))
 
     def leave(self, path: str) -> None:
         """This process uses it no more, whether the BMC heard of it or not."""

@@ -28,6 +28,7 @@ from provision.ports import Clock, Pins
 
 ROOT = "/redfish/v1/"
 PIN_KIND = "bmc-certificate"
+GONE = frozenset({404, 410})
 
 
 class RedfishSession:
@@ -259,10 +260,9 @@ class RedfishSession:
 
     async def _log_in(self) -> login.Ticket:
         """One login; one more if the table was full and killed runs of ours had left sessions in it."""
-        known = self.own.all()
-        stale = tuple(item for item in known if self.own.is_stale(item))
+        stale = tuple(item for item in self.own.all() if self.own.is_stale(item))
         try:
-            ticket = await self._post_login(known)
+            ticket = await self._post_login()
         except SessionsExhaustedError:
             if not stale or ":" in self._credential.user:
                 raise
@@ -270,7 +270,7 @@ class RedfishSession:
         if not stale:
             return ticket
         ended = await self.end_sessions(stale, ticket)
-        return await self._post_login(self.own.all()) if ended and ticket.basic else ticket
+        return await self._post_login() if ended and ticket.basic else ticket
 
     async def end_sessions(self, sessions: tuple[OwnSession, ...], ticket: login.Ticket | None = None) -> int:
         """Write: end these sessions of ours, if they are still what we wrote down. How many were ended."""
@@ -280,17 +280,19 @@ class RedfishSession:
         for session in sessions:
             try:
                 shown = await self._request(client, "GET", session.path, headers=headers)
+                if not shown.ok and shown.status not in GONE:
+                    continue
                 if shown.ok and session.is_it(shown.json(self.peer)):
                     done = await self._request(client, "DELETE", session.path, headers=headers)
                     ended += done.ok
-                elif not shown.ok and shown.status != 404:
-                    continue
+                    if not done.ok and done.status not in GONE:
+                        continue
                 self.own.forget(session.path)
             except PeerError:
                 break
         return ended
 
-    async def _post_login(self, known: tuple[OwnSession, ...]) -> login.Ticket:
+    async def _post_login(self) -> login.Ticket:
         if login.has_no_sessions(self.root) and ":" not in self._credential.user:
             return login.Ticket(basic=True)
         path = login.sessions_path(self.root)
@@ -305,7 +307,7 @@ class RedfishSession:
             login.forget_refusal(self.address)
             if ticket.location:
                 mine = OwnSession.of_this_process(ticket.location, self._credential.user, ticket.created)
-                self.own.note(mine, known)
+                self.own.note(mine)
             return ticket
         except CredentialRefusedError:
             login.remember_refusal(self.address, self.clock.monotonic())
@@ -340,10 +342,12 @@ class RedfishSession:
             self.own.leave(self._ticket.location)
         with contextlib.suppress(PeerError, TimeoutError):
             if self._client is not None and self._ticket is not None and self._ticket.location:
-                # 401 and 404 mean that the session went away by itself (R2).
                 async with asyncio.timeout(self.limits.logout_s):
-                    await self._request(self._client, "DELETE", self._ticket.location, body=None)
-                self.own.forget(self._ticket.location)
+                    done = await self._request(self._client, "DELETE", self._ticket.location, body=None)
+                # 401 and 404 mean that the session went away by itself (R2); a BMC that says "not now" still has it,
+                # and the next run ends it.
+                if done.ok or done.status in {401, *GONE}:
+                    self.own.forget(self._ticket.location)
         self._client = self._ticket = None
         if self._http is not None:
             await self._http.close()

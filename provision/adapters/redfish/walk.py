@@ -60,6 +60,14 @@ class Expand:
 
 
 @dataclass(slots=True)
+class _Read:
+    """One address being read for all who wait for it. It ends with the last of them, never with the first."""
+
+    task: asyncio.Task[Answer]
+    waiting: int = 0
+
+
+@dataclass(slots=True)
 class Reader:
     """One operation's reading: every address once, one deadline for all, gaps collected on the way.
 
@@ -71,17 +79,23 @@ class Reader:
     until: float
     gaps: list[Gap] = field(default_factory=list)
     transient: bool = False
-    _kept: dict[str, asyncio.Task[Answer]] = field(default_factory=dict)
+    _kept: dict[str, _Read] = field(default_factory=dict)
     _silent: int = 0
 
     async def answer(self, path: str) -> Answer:
         """The answer for ``path``, asked for once per operation."""
         key = path.rstrip("/") if "?" not in path else path
-        task = self._kept.get(key)
-        if task is None:
-            task = asyncio.ensure_future(self.session.get(path, until=self.until))
-            self._kept[key] = task
-        return await task
+        read = self._kept.get(key)
+        if read is None:
+            read = self._kept[key] = _Read(asyncio.ensure_future(self.session.get(path, until=self.until)))
+        read.waiting += 1
+        try:
+            return await asyncio.shield(read.task)
+        finally:
+            read.waiting -= 1
+            if not read.waiting and not read.task.done():
+                read.task.cancel()
+                del self._kept[key]
 
     async def resource(self, path: str) -> Json:
         """The object at ``path``.
@@ -116,7 +130,7 @@ class Reader:
         try:
             return await asyncio.gather(*tasks)
         except BaseException:
-            for task in (*tasks, *self._kept.values()):
+            for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
