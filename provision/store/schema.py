@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0001"
+HEAD = "0002"
 
 # Names for constraints, so that later migrations can name what they change.
 metadata = MetaData(
@@ -218,4 +218,82 @@ pins = Table(
     Column("value", Text, nullable=False),
     Column("set_at", Utc, nullable=False),
     PrimaryKeyConstraint("kind", "name"),
+)
+
+slots = Table(
+    "slots",
+    metadata,
+    Column("node", String(255), primary_key=True),
+    Column("operation", String(64), nullable=False),
+    Column("run", String(64), nullable=False),
+    Column("since", Utc, nullable=False),
+)
+
+slot_places = Table(
+    "slot_places",
+    metadata,
+    Column("node", String(255), nullable=False),
+    Column("place", String(255), nullable=False),
+    PrimaryKeyConstraint("node", "place"),
+    Index(None, "place"),
+)
+
+turns = Table(
+    "turns",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("place", String(255), nullable=False),
+    Column("node", String(255), nullable=False),
+    Column("run", String(64), nullable=False),
+    Column("at", Utc, nullable=False),
+    Column("made_at", Utc, nullable=False),
+    Index(None, "place", "at"),
+)
+
+tallies = Table(
+    "tallies",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("place", String(255), nullable=False),
+    Column("node", String(255), nullable=False),
+    Column("stage", String(64), nullable=False),
+    Column("ok", Boolean(create_constraint=False), nullable=False),
+    Column("at", Utc, nullable=False),
+    Column("run", String(64), nullable=False),
+    Index(None, "place"),
+    Index(None, "node"),
+)
+
+brakes = Table(
+    "brakes",
+    metadata,
+    Column("place", String(255), primary_key=True),
+    Column("open", Boolean(create_constraint=False), nullable=False),
+    Column("why", Text, nullable=False),
+    Column("run", String(64), nullable=False),
+    Column("at", Utc, nullable=False),
+)
+
+# What one operator asks of a run that another process carries: to end.
+requests = Table(
+    "requests",
+    metadata,
+    Column("run", String(64), primary_key=True),
+    Column("what", String(64), nullable=False),
+    Column("by", String(500), nullable=False),
+    Column("at", Utc, nullable=False),
+)
+
+# Who typed what, when and where; also what wrote to no machine.
+commands = Table(
+    "commands",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=True),
+    Column("at", Utc, nullable=False),
+    Column("user", String(200), nullable=False),
+    Column("host", String(255), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("verb", String(64), nullable=False),
+    Column("words", Text, nullable=False),
+    Index(None, "at"),
 )
