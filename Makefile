@@ -59,6 +59,7 @@ score: setup     ## judge a labelled corpus (CORPUS=FILE), beside a keyword floo
 lock:            ## resolve requirements*.in again (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q requirements-dev.in -o requirements-dev.txt
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q requirements.in -c requirements-dev.txt -o requirements.txt
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q requirements-distributed.in -c requirements-dev.txt -o requirements-distributed.txt
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

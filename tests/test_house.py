@@ -48,6 +48,7 @@ HOMES = {
     "tenacity": {"adapters"},
     "sqlalchemy": {"store"},
     "alembic": {"store"},
+    "psycopg": {"store"},
     "pydantic": {"config"},
     "yaml": {"config", "triage", "sim"},
     "click": {"cli"},

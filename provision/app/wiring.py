@@ -72,7 +72,10 @@ class Wiring:
     def store(self) -> Store:
         """The store, opened once; it writes down no secret that was resolved in this process."""
         if self._store is None:
-            self._store = open_store(self.settings.store or self.state)
+            password = self.settings.store_password
+            self._store = open_store(
+                self.settings.store or self.state, password=password.resolve() if password is not None else None
+            )
             self._store.scrub = self._scrub
         return self._store
 

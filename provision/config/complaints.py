@@ -12,7 +12,7 @@ from provision.errors import MisconfiguredError
 
 _SHOWN_HOSTS = 3
 _SHOWN_CHARACTERS = 60
-_NEVER_SHOWN = {"password", "key", "bmc_password"}
+_NEVER_SHOWN = {"password", "key", "bmc_password", "store_password"}
 _KINDS = {
     "string_type": "text",
     "int_type": "a whole number",

@@ -92,7 +92,8 @@ class Settings:
     """What one site is set to. ``site`` is the part that the core may know; all paths are absolute.
 
     ``bmc_overrides`` maps node names to the login that ``bmc_user``/``bmc_password`` gave them; other nodes use
-    ``bmc``. ``playbook`` None means the built-in one; ``store`` None means SQLite in the state directory.
+    ``bmc``. ``playbook`` None means the built-in one; ``store`` None means SQLite in the state directory, and
+    ``store_password`` None that libpq looks for the password of a server (PGPASSFILE, ~/.pgpass).
     """
 
     inventory: Path
@@ -109,6 +110,7 @@ class Settings:
     rules: Path | None = None
     mirror: MirrorSettings | None = None
     waves: WaveSettings = field(default_factory=WaveSettings)
+    store_password: SecretRef | None = None
 
     def need_maas(self) -> MaasSettings:
         """MAAS's settings, for commands that cannot do without.
@@ -129,6 +131,8 @@ class Settings:
         if self.bmc is not None:
             yield self.bmc.password
         yield from (login.password for login in self.bmc_overrides.values())
+        if self.store_password is not None:
+            yield self.store_password
 
 
 def credential_for(settings: Settings, node: Node) -> Credential:
@@ -227,7 +231,8 @@ class SettingsSchema(Strict):
     ntp: tuple[Text, ...] = Field((), strict=False)
     apt_proxy: Text | None = None
     ca_certificates: tuple[Text, ...] = Field((), strict=False)
-    store: Text | None = None
+    store: Text | None = Field(None, description="a directory, sqlite:///PATH or postgresql://USER@HOST/DATABASE")
+    store_password: Any = Field(None, description="a reference to the server's password: env:NAME, file:PATH, …")
     rules: Text | None = Field(None, description="folder of the site's own triage rules, merged over ours")
     mirror: _Mirror | None = None
     waves: _Waves = _Waves()
@@ -272,6 +277,9 @@ class SettingsSchema(Strict):
             rules=path(self.rules) if self.rules else None,
             mirror=_mirror(self.mirror, path) if self.mirror is not None else None,
             waves=WaveSettings(self.waves.max_hosts, self.waves.canary_above),
+            store_password=(
+                None if self.store_password is None else _ref("provision.store_password", self.store_password, base)
+            ),
         )
 
     def _site(self) -> Site:

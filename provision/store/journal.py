@@ -8,16 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, text, update
 
 from provision.model.decision import Outcome
 from provision.model.event import Event
 from provision.model.evidence import Evidence, Gap, Part, PartKind, Reading, Severity
 from provision.model.run import Attempt, NodeState, Run
+from provision.model.secret import Secret
 from provision.model.ticket import Ticket, TicketChange
-from provision.store import leases, tickets, wishes
+from provision.store import leases, locks, tickets, wishes
 from provision.store.database import BUSY_TIMEOUT_S, Database
-from provision.store.opening import open_database
+from provision.store.opening import PATIENCE_S, open_database
 from provision.store.schema import attempts, events, evidence, gaps, runs, states
 from provision.store.texts import Scrub, clean, event_json, keep_all, plain, to_json
 
@@ -27,19 +28,26 @@ def _utc_now() -> datetime:
 
 
 def open_store(
-    path_or_url: Path | str, *, now: Callable[[], datetime] = _utc_now, busy_s: float = BUSY_TIMEOUT_S
+    path_or_url: Path | str,
+    *,
+    password: Secret | None = None,
+    now: Callable[[], datetime] = _utc_now,
+    busy_s: float = BUSY_TIMEOUT_S,
+    patience_s: float = PATIENCE_S,
 ) -> Store:
     """Open or make a store.
 
     Args:
-        path_or_url: the state directory, a ``.db`` file, or ``sqlite:///PATH``.
-        now: the wall clock, UTC.
+        path_or_url: the state directory, a ``.db`` file, ``sqlite:///PATH`` or ``postgresql://USER@HOST/DATABASE``.
+        password: for a server; None: libpq looks in PGPASSWORD, PGPASSFILE and ~/.pgpass.
+        now: the wall clock, UTC. Signs of life on a server are told by the server's clock where this is the default.
         busy_s: how long to wait for another program that has the store locked.
+        patience_s: how long a call waits for a server that is away.
 
     Raises:
         MisconfiguredError: it cannot be used; the sentence says why and what to do.
     """
-    return Store(open_database(path_or_url, busy_s=busy_s), now)
+    return Store(open_database(path_or_url, password=password, busy_s=busy_s, patience_s=patience_s), now)
 
 
 class Store:
@@ -57,13 +65,20 @@ class Store:
 
     @property
     def name(self) -> str:
-        """The file, for messages."""
+        """The file or the server, for messages."""
         return self._database.name
+
+    def _alive_at(self, connection: Connection) -> datetime:
+        """The moment of a sign of life. Machines that share a server may disagree about the time: it knows best."""
+        if connection.dialect.name == "postgresql" and self._now is _utc_now:
+            found: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+            return found.astimezone(UTC)
+        return self._now()
 
     async def start_run(self, run: Run) -> None:
         """Lease the run's nodes; leases of dead runs are taken over. See ports.Journal."""
         await self._database.write(
-            "start the run", lambda c: leases.take(c, run, mine=self._mine, now=self._now()), durable=True
+            "start the run", lambda c: leases.take(c, run, mine=self._mine, now=self._alive_at(c)), durable=True
         )
         self._mine.add(run.id)
 
@@ -76,7 +91,7 @@ class Store:
 
         def work(connection: Any) -> None:
             leases.must_hold(connection, run, "heartbeat")
-            connection.execute(update(runs).where(runs.c.id == run).values(heartbeat_at=self._now()))
+            connection.execute(update(runs).where(runs.c.id == run).values(heartbeat_at=self._alive_at(connection)))
 
         await self._database.write("heartbeat", work)
 
@@ -164,7 +179,7 @@ class Store:
                 "run": run,
                 "node": node,
                 "kept_at": self._now(),
-                "source": clean(gap.source, self.scrub, longest=200),
+                "source": clean(gap.source, self.scrub, longest=150),
                 "place": clean(gap.where, self.scrub),
                 "why": clean(gap.why, self.scrub),
             }
@@ -188,6 +203,7 @@ class Store:
     async def set_state(self, state: NodeState) -> None:
         """Where the node stands now."""
         values = {
+            "node": state.node,
             "run": state.run,
             "stage": state.stage,
             "since": state.since,
@@ -196,27 +212,21 @@ class Store:
             "outcome": state.outcome.value if state.outcome else None,
             "updated_at": state.updated_at or self._now(),
         }
-
-        def work(connection: Any) -> None:
-            changed = connection.execute(update(states).where(states.c.node == state.node).values(values))
-            if changed.rowcount == 0:
-                connection.execute(insert(states).values(node=state.node, **values))
-
-        await self._database.write("set the state", work)
+        await self._database.write("set the state", lambda c: locks.upsert(c, states, ("node",), values))
 
     async def states(self, nodes: Sequence[str] | None = None) -> tuple[NodeState, ...]:
         """Where nodes stood when they were last looked at, by name."""
 
         def work(connection: Any) -> tuple[NodeState, ...]:
-            query = select(states).order_by(states.c.node)
-            if nodes is None:
-                return tuple(map(_state, connection.execute(query)))
+            query = select(states)
+            parts = leases.chunks(nodes) if nodes is not None else [None]
             found = (
-                row
-                for c in leases.chunks(sorted(nodes))
-                for row in connection.execute(query.where(states.c.node.in_(c)))
+                _state(row)
+                for part in parts
+                for row in connection.execute(query if part is None else query.where(states.c.node.in_(part)))
             )
-            return tuple(map(_state, found))
+            # Servers sort by their own language; an order that everybody sees is ours.
+            return tuple(sorted(found, key=lambda state: state.node))
 
         return await self._database.read("list states", work)
 
@@ -264,7 +274,7 @@ class Store:
             "locator": clean(item.part.locator, scrub),
             "parent": None if item.part.parent is None else clean(item.part.parent, scrub),
             "reading": item.reading.value,
-            "source": clean(item.source, scrub, longest=200),
+            "source": clean(item.source, scrub, longest=150),
             "seen_at": item.seen_at,
             "text": clean(item.text, scrub),
             "code": None if item.code is None else clean(item.code, scrub, longest=150),

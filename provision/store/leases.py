@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from provision.errors import RefusedError
 from provision.model.run import Run
+from provision.store import locks
 from provision.store.schema import leases, runs
 from provision.store.texts import to_json
 
@@ -62,6 +63,7 @@ def take(connection: Connection, run: Run, *, mine: Collection[str], now: dateti
     Raises:
         RefusedError: a live run holds one of the nodes.
     """
+    locks.alone(connection, "runs")
     dead = set()
     for node, row in _holders(connection, run.nodes):
         own = row.host == run.host and row.pid == run.pid and row.process == process_identity(run.pid)
@@ -111,7 +113,9 @@ def must_hold(connection: Connection, run_id: str, operation: str, node: str | N
     Raises:
         RefusedError: the run is unknown, over or was taken over, or another one holds ``node``.
     """
-    row = connection.execute(select(runs.c.ended_at, runs.c.taken_over_by).where(runs.c.id == run_id)).one_or_none()
+    # Shared: whoever wants to take the run over waits until what is written on the strength of this look is there.
+    query = select(runs.c.ended_at, runs.c.taken_over_by).where(runs.c.id == run_id).with_for_update(read=True)
+    row = connection.execute(query).one_or_none()
     if row is None:
         raise RefusedError("store", operation, f"run {run_id} was never started")
     if row.taken_over_by is not None:

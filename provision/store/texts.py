@@ -19,7 +19,10 @@ def keep_all(text: str) -> str:
 
 
 def clean(text: object, scrub: Scrub = keep_all, *, longest: int = LONGEST) -> str:
-    """A text that any database takes: secrets out, no NUL, no lone surrogate, at most ``longest`` characters."""
+    """A text that any database takes: secrets out, no NUL, no lone surrogate.
+
+    At most ``longest`` characters, and up to 40 more that say how many were cut.
+    """
     # Scrub first: a secret that the cut would halve is no longer recognised.
     whole = scrub(str(text)).replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
     if len(whole) <= longest:

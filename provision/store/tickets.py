@@ -14,6 +14,7 @@ from provision.errors import RefusedError
 from provision.model.evidence import PartKind
 from provision.model.finding import Action, Category, Dispatch
 from provision.model.ticket import ChangeKind, Ticket, TicketChange, TicketStatus
+from provision.store import locks
 from provision.store.schema import ticket_moves, tickets
 from provision.store.texts import Scrub, clean, plain, to_json
 
@@ -42,6 +43,8 @@ def settle(
     Raises:
         RefusedError: an open ticket has the same dedupe key already, or a ticket to be moved does not exist.
     """
+    # Numbers are counted up without gaps, and a move stands on what it has read.
+    locks.alone(connection, "tickets")
     return tuple(_apply(connection, run, change, scrub, now) for change in changes)
 
 

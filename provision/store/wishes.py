@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
 
+from provision.store import locks
 from provision.store.schema import goals, pins
 
 _FIRST_EPOCH = 1
@@ -19,14 +21,11 @@ def epoch(connection: Connection, node: str) -> int:
 
 def raise_epoch(connection: Connection, node: str, why: str, now: datetime) -> int:
     """The next epoch, written."""
-    current = connection.execute(select(goals.c.image_epoch).where(goals.c.node == node).with_for_update()).scalar()
-    following = (_FIRST_EPOCH if current is None else int(current)) + 1
-    values = {"image_epoch": following, "raised_at": now, "why": why}
-    if current is None:
-        connection.execute(insert(goals).values(node=node, **values))
-    else:
-        connection.execute(update(goals).where(goals.c.node == node).values(values))
-    return following
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = insert(goals).values(node=node, image_epoch=_FIRST_EPOCH + 1, raised_at=now, why=why)
+    changed = {"image_epoch": goals.c.image_epoch + 1, "raised_at": now, "why": why}
+    raised = statement.on_conflict_do_update(index_elements=["node"], set_=changed).returning(goals.c.image_epoch)
+    return int(connection.execute(raised).scalar_one())
 
 
 def get_pin(connection: Connection, kind: str, name: str) -> str | None:
@@ -36,9 +35,7 @@ def get_pin(connection: Connection, kind: str, name: str) -> str | None:
 
 def set_pin(connection: Connection, kind: str, name: str, value: str, now: datetime) -> None:
     """Trust ``value`` in place of what was trusted before."""
-    here = (pins.c.kind == kind, pins.c.name == name)
-    if connection.execute(update(pins).where(*here).values(value=value, set_at=now)).rowcount == 0:
-        connection.execute(insert(pins).values(kind=kind, name=name, value=value, set_at=now))
+    locks.upsert(connection, pins, ("kind", "name"), {"kind": kind, "name": name, "value": value, "set_at": now})
 
 
 def drop_pin(connection: Connection, kind: str, name: str) -> None:

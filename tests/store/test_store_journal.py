@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 
 import pytest
 
@@ -16,22 +14,18 @@ from provision.model.evidence import Evidence, Gap, Part, PartKind, Reading, Sev
 from provision.model.run import NodeState, Run
 from provision.ports import Journal, Pins
 from provision.store.journal import Store, open_store
+from tests.store.conftest import Place
 
 NOW = datetime(2026, 11, 29, 12, 0, 0, 250_000, tzinfo=UTC)
 HOSTILE = "\0nul \udcff surrogate \x1b[31m \u202e bidi '; DROP TABLE events; -- " + "x" * 1_000_000
 
 
-async def started(state: Path, *nodes: str) -> Store:
-    store = open_store(state)
+async def started(place: Place, *nodes: str) -> Store:
+    store = open_store(place.address)
     await store.start_run(
         Run("r1", "bringup", nodes or ("a",), "anna", os.uname().nodename, os.getpid(), NOW, "rack-12")
     )
     return store
-
-
-def stored(state: Path) -> bytes:
-    """Everything on the disk, the write-ahead log too."""
-    return b"".join(path.read_bytes() for path in state.iterdir())
 
 
 def reading(node: str = "a", text: str = "", **values: float | str | None) -> Evidence:
@@ -39,8 +33,8 @@ def reading(node: str = "a", text: str = "", **values: float | str | None) -> Ev
     return Evidence(node, part, Reading.NO_INPUT, "redfish/psus", NOW, text, "PSU0003", Severity.CRITICAL, values, True)
 
 
-async def test_a_store_is_a_journal_and_keeps_pins(tmp_path: Path) -> None:
-    store = await started(tmp_path)
+async def test_a_store_is_a_journal_and_keeps_pins(place: Place) -> None:
+    store = await started(place)
     journal: Journal = store
     pins: Pins = store
     assert await journal.epoch("a") == 1
@@ -51,14 +45,14 @@ async def test_a_store_is_a_journal_and_keeps_pins(tmp_path: Path) -> None:
     pins.set_pin("bmc-certificate", "a", "22")
     pins.set_pin("ssh-host-key", "a", "33")
     await store.close()
-    store = open_store(tmp_path)
+    store = open_store(place.address)
     assert (store.get_pin("bmc-certificate", "a"), store.get_pin("ssh-host-key", "a")) == ("22", "33")
     assert await store.epoch("a") == 3
     await store.close()
 
 
-async def test_attempts_newest_first_with_what_became_of_them(tmp_path: Path) -> None:
-    store = await started(tmp_path)
+async def test_attempts_newest_first_with_what_became_of_them(place: Place) -> None:
+    store = await started(place)
     ids = [await store.open_attempt("r1", "a", "deploy", f"step-{n}", "why") for n in range(3)]
     await store.close_attempt(ids[0], "sent")
     await store.close_attempt(ids[1], "refused", "MAAS: no")
@@ -71,8 +65,8 @@ async def test_attempts_newest_first_with_what_became_of_them(tmp_path: Path) ->
     await store.close()
 
 
-async def test_history_is_the_newest_events_of_one_node_oldest_first(tmp_path: Path) -> None:
-    store = await started(tmp_path)
+async def test_history_is_the_newest_events_of_one_node_oldest_first(place: Place) -> None:
+    store = await started(place)
     await store.record(RunStarted(NOW, "r1", "bringup", "rack-12", ("a", "b"), (("a", "rack-12"),), ("discover",)))
     for n in range(5):
         await store.record(Acted(NOW, "r1", "a", "deploy", f"step-{n}", "why", "sent"))
@@ -84,8 +78,8 @@ async def test_history_is_the_newest_events_of_one_node_oldest_first(tmp_path: P
     await store.close()
 
 
-async def test_states_replace_each_other(tmp_path: Path) -> None:
-    store = await started(tmp_path)
+async def test_states_replace_each_other(place: Place) -> None:
+    store = await started(place)
     east = timezone(timedelta(hours=3))
     for outcome in (None, Outcome.READY):
         for node in ("b", "a"):
@@ -98,8 +92,8 @@ async def test_states_replace_each_other(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_evidence_comes_back_as_it_was(tmp_path: Path) -> None:
-    store = await started(tmp_path)
+async def test_evidence_comes_back_as_it_was(place: Place) -> None:
+    store = await started(place)
     kept = (reading(input_volts=0.0, model=None), reading("b"), reading(width=4, at="x"))
     await store.keep_evidence("r1", kept, [Gap("redfish/lclog", "/redfish/v1/x", "404")])
     await store.keep_evidence("r1", [], [])
@@ -107,8 +101,8 @@ async def test_evidence_comes_back_as_it_was(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_nothing_that_a_peer_says_breaks_the_store(tmp_path: Path) -> None:
-    store = await started(tmp_path)
+async def test_nothing_that_a_peer_says_breaks_the_store(place: Place) -> None:
+    store = await started(place)
     nan = float("nan")
     await store.record(Acted(NOW, "r1", "a", HOSTILE[:20], HOSTILE, HOSTILE, "sent", HOSTILE))
     await store.keep_evidence("r1", [reading(text=HOSTILE, volts=nan, name=HOSTILE)], [Gap(HOSTILE, HOSTILE, HOSTILE)])
@@ -125,12 +119,12 @@ async def test_nothing_that_a_peer_says_breaks_the_store(tmp_path: Path) -> None
         assert len(text) < 10_000
     assert seen.values["volts"] == "nan"
     await store.close()
-    assert len(stored(tmp_path)) < 1_000_000
+    assert len(place.stored()) < 1_000_000
 
 
-async def test_secrets_are_scrubbed_before_a_text_is_cut(tmp_path: Path) -> None:
+async def test_secrets_are_scrubbed_before_a_text_is_cut(place: Place) -> None:
     word = "hunter2-hunter2"
-    store = await started(tmp_path)
+    store = await started(place)
     store.scrub = lambda text: text.replace(word, "***")
     at_the_cut = "x" * 8185 + word
     for text in (f"password {word}", at_the_cut):
@@ -140,22 +134,22 @@ async def test_secrets_are_scrubbed_before_a_text_is_cut(tmp_path: Path) -> None
         await store.set_state(NodeState("a", "r1", "deploy", NOW, text, text))
         await store.close_attempt(await store.open_attempt("r1", "a", "s", "t", text), "sent", text)
         await store.raise_epoch("a", why=text)
-    raw = stored(tmp_path)
+    raw = place.stored()
     await store.close()
     assert b"hunter2" not in raw
     assert b"password ***" in raw
 
 
-async def test_a_time_without_zone_is_our_mistake(tmp_path: Path) -> None:
-    store = await started(tmp_path)
+async def test_a_time_without_zone_is_our_mistake(place: Place) -> None:
+    store = await started(place)
     with pytest.raises(Exception, match="has no time zone"):
         await store.record(Said(datetime(2026, 1, 1), "r1", "x"))  # noqa: DTZ001 - the mistake itself
     assert await store.history("a") == ()
     await store.close()
 
 
-async def test_many_tasks_write_at_once(tmp_path: Path) -> None:
-    store = await started(tmp_path, *(f"n{i}" for i in range(50)))
+async def test_many_tasks_write_at_once(place: Place) -> None:
+    store = await started(place, *(f"n{i}" for i in range(50)))
 
     async def work(node: str) -> None:
         for n in range(4):
@@ -170,9 +164,8 @@ async def test_many_tasks_write_at_once(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_what_was_committed_is_seen_by_others_at_once(tmp_path: Path) -> None:
-    store = await started(tmp_path)
+async def test_what_was_committed_is_seen_by_others_at_once(place: Place) -> None:
+    store = await started(place)
     await store.open_attempt("r1", "a", "deploy", "deploy", "why")
-    with sqlite3.connect(f"file:{tmp_path}/store.db?mode=ro", uri=True) as other:
-        assert other.execute("SELECT node, result FROM attempts").fetchall() == [("a", None)]
+    assert place.sql("SELECT node, result FROM attempts") == [("a", None)]
     await store.close()

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +17,7 @@ from provision.errors import RefusedError
 from provision.model.run import Run
 from provision.store.journal import Store, open_store
 from provision.store.leases import SILENT_AFTER, process_identity
+from tests.store.conftest import Place
 
 HOLDER = """
 import asyncio, os, sys, time
@@ -49,9 +49,9 @@ asyncio.run(main(*sys.argv[1:]))
 class Holder:
     """Another process that holds nodes, told what to do line by line."""
 
-    def __init__(self, state: Path, name: str, *nodes: str) -> None:
+    def __init__(self, place: Place, name: str, *nodes: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(state), name, *nodes],
+            [sys.executable, "-c", HOLDER, place.address, name, *nodes],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -68,8 +68,8 @@ class Holder:
 
 
 @contextmanager
-def holder(state: Path, name: str, *nodes: str) -> Iterator[Holder]:
-    other = Holder(state, name, *nodes)
+def holder(place: Place, name: str, *nodes: str) -> Iterator[Holder]:
+    other = Holder(place, name, *nodes)
     try:
         yield other
     finally:
@@ -83,9 +83,9 @@ def our_run(name: str, *nodes: str, host: str = "", pid: int = 0, at: datetime |
     )
 
 
-async def test_a_live_run_is_named_and_a_killed_one_is_taken_over_at_once(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    with holder(tmp_path, "first", "gpu-1", "gpu-2") as other:
+async def test_a_live_run_is_named_and_a_killed_one_is_taken_over_at_once(place: Place) -> None:
+    store = open_store(place.address)
+    with holder(place, "first", "gpu-1", "gpu-2") as other:
         other.go_on()
         assert other.says() == "holds"
 
@@ -117,7 +117,7 @@ async def test_a_live_run_is_named_and_a_killed_one_is_taken_over_at_once(tmp_pa
     await store.close()
 
 
-def test_a_killed_zombie_is_dead(tmp_path: Path) -> None:
+def test_a_killed_zombie_is_dead(place: Place) -> None:
     """Killed, and its parent has not noticed yet."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     assert process_identity(child.pid)
@@ -129,9 +129,9 @@ def test_a_killed_zombie_is_dead(tmp_path: Path) -> None:
     child.wait()
 
 
-async def test_an_ended_run_leaves_nothing_behind(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    with holder(tmp_path, "first", "gpu-1") as other:
+async def test_an_ended_run_leaves_nothing_behind(place: Place) -> None:
+    store = open_store(place.address)
+    with holder(place, "first", "gpu-1") as other:
         other.go_on()
         other.says()
         other.go_on()
@@ -141,9 +141,9 @@ async def test_an_ended_run_leaves_nothing_behind(tmp_path: Path) -> None:
     await store.close()
 
 
-def test_of_many_that_grab_one_node_at_once_exactly_one_gets_it(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    others = [Holder(tmp_path, f"run-{n}", "gpu-1", f"own-{n}") for n in range(4)]
+def test_of_many_that_grab_one_node_at_once_exactly_one_gets_it(place: Place) -> None:
+    store = open_store(place.address)
+    others = [Holder(place, f"run-{n}", "gpu-1", f"own-{n}") for n in range(4)]
     try:
         for other in others:
             other.go_on()
@@ -166,9 +166,9 @@ class Wall:
         return self.time
 
 
-async def test_a_run_on_another_machine_is_judged_by_its_last_sign_of_life(tmp_path: Path) -> None:
+async def test_a_run_on_another_machine_is_judged_by_its_last_sign_of_life(place: Place) -> None:
     wall = Wall()
-    far, near = open_store(tmp_path, now=wall), open_store(tmp_path, now=wall)
+    far, near = open_store(place.address, now=wall), open_store(place.address, now=wall)
     await far.start_run(our_run("far", "gpu-1", host="deploy-2", pid=4711, at=wall()))
     attempt = await far.open_attempt("far", "gpu-1", "deploy", "deploy", "x")
 
@@ -196,11 +196,11 @@ async def test_a_run_on_another_machine_is_judged_by_its_last_sign_of_life(tmp_p
     await near.close()
 
 
-async def test_a_run_from_before_a_reboot_is_dead(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
+async def test_a_run_from_before_a_reboot_is_dead(place: Place) -> None:
+    store = open_store(place.address)
     await store.start_run(our_run("old", "gpu-1"))
     await store.close()
-    store = open_store(tmp_path)
+    store = open_store(place.address)
     store._database.call(
         "pretend a reboot",
         lambda c: c.exec_driver_sql("UPDATE runs SET process = 'another-boot/1/1', pid = 1"),
@@ -210,8 +210,8 @@ async def test_a_run_from_before_a_reboot_is_dead(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_one_process_does_not_run_a_node_twice(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
+async def test_one_process_does_not_run_a_node_twice(place: Place) -> None:
+    store = open_store(place.address)
     await store.start_run(our_run("one", "gpu-1"))
     with pytest.raises(RefusedError, match="gpu-1 is held"):
         await store.start_run(our_run("two", "gpu-1"))
@@ -224,8 +224,8 @@ async def test_one_process_does_not_run_a_node_twice(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_whole_site_in_one_run(tmp_path: Path) -> None:
-    store: Store = open_store(tmp_path)
+async def test_a_whole_site_in_one_run(place: Place) -> None:
+    store: Store = open_store(place.address)
     nodes = tuple(f"gpu-{n}" for n in range(10_000))
     began = time.monotonic()
     await store.start_run(our_run("all", *nodes))

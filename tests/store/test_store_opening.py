@@ -108,10 +108,12 @@ def test_a_state_directory_that_is_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["postgresql://u:hunter2@db/provision", "mysql://x", "sqlite://", "sqlite:///", "sqlite:memory://"]
+    "url", ["mysql://u:hunter2@db/provision", "mysql://x", "sqlite://", "sqlite:///", "sqlite:memory://"]
 )
 def test_other_addresses_are_refused_without_their_password(url: str) -> None:
-    with pytest.raises(MisconfiguredError, match=r"is not supported: expected a directory or sqlite:///PATH") as caught:
+    with pytest.raises(
+        MisconfiguredError, match=r"is not supported: expected a directory, sqlite:///PATH or"
+    ) as caught:
         open_store(url)
     assert "hunter2" not in str(caught.value)
 

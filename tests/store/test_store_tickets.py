@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +13,7 @@ from provision.model.evidence import PartKind
 from provision.model.finding import Action, Category, Dispatch
 from provision.model.ticket import ChangeKind, Ticket, TicketChange, TicketStatus
 from provision.store.journal import open_store
+from tests.store.conftest import Place
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 
@@ -32,8 +31,8 @@ def opening(made: Ticket) -> TicketChange:
     return TicketChange(ChangeKind.OPEN, made, "seen")
 
 
-async def test_a_ticket_lives_from_open_to_verified_and_again(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
+async def test_a_ticket_lives_from_open_to_verified_and_again(place: Place) -> None:
+    store = open_store(place.address)
     first, second = await store.settle("r1", [opening(ticket()), opening(ticket("b"))])
     assert (first.id, second.id) == ("T-0001", "T-0002")
     assert replace(first, id="") == ticket()
@@ -52,10 +51,9 @@ async def test_a_ticket_lives_from_open_to_verified_and_again(tmp_path: Path) ->
     (third,) = await store.settle("r3", [opening(ticket("b", previous=(second.id,)))])
     assert (third.id, third.previous) == ("T-0003", ("T-0002",))
     await store.close()
-    store = open_store(tmp_path)
+    store = open_store(place.address)
     assert [t.id for t in await store.tickets(node="b")] == ["T-0002", "T-0003"]
-    with sqlite3.connect(tmp_path / "store.db") as other:
-        moves = other.execute("SELECT ticket, run, kind FROM ticket_moves ORDER BY id").fetchall()
+    moves = place.sql("SELECT ticket, run, kind FROM ticket_moves ORDER BY id")
     assert moves == [
         (1, "r1", "open"),
         (2, "r1", "open"),
@@ -66,8 +64,8 @@ async def test_a_ticket_lives_from_open_to_verified_and_again(tmp_path: Path) ->
     await store.close()
 
 
-async def test_a_second_open_ticket_for_one_fault_is_refused_and_nothing_else_moves(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
+async def test_a_second_open_ticket_for_one_fault_is_refused_and_nothing_else_moves(place: Place) -> None:
+    store = open_store(place.address)
     (first,) = await store.settle("r1", [opening(ticket())])
     with pytest.raises(RefusedError, match=r"T-0001 is open for ams1\|a\|psu\|PSU 2 already"):
         await store.settle("r1", [opening(ticket("b")), opening(ticket())])
@@ -83,34 +81,34 @@ async def test_a_second_open_ticket_for_one_fault_is_refused_and_nothing_else_mo
     await store.close()
 
 
-async def test_the_database_itself_refuses_a_second_open_ticket(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
+async def test_the_database_itself_refuses_a_second_open_ticket(place: Place) -> None:
+    store = open_store(place.address)
     await store.settle("r1", [opening(ticket())])
     await store.close()
-    with sqlite3.connect(tmp_path / "store.db") as other, pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
-        other.execute(
+    with pytest.raises(Exception, match=r"UNIQUE|uq_tickets_open"):
+        place.sql(
             "INSERT INTO tickets SELECT 7, dedupe_key, 'reopened', node, opened_at, updated_at, body FROM tickets"
         )
 
 
 @pytest.mark.parametrize("ticket_id", ["T-0009", "", "X", "T-", "T-٣"])
-async def test_a_move_of_a_ticket_that_is_not_there(tmp_path: Path, ticket_id: str) -> None:
-    store = open_store(tmp_path)
+async def test_a_move_of_a_ticket_that_is_not_there(place: Place, ticket_id: str) -> None:
+    store = open_store(place.address)
     with pytest.raises(RefusedError, match=r"no ticket T-0009|is not a ticket"):
         await store.settle("r1", [TicketChange(ChangeKind.VERIFY, ticket(id=ticket_id), "")])
     await store.close()
 
 
-async def test_a_ticket_of_a_shared_cause_is_found_under_each_node(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
+async def test_a_ticket_of_a_shared_cause_is_found_under_each_node(place: Place) -> None:
+    store = open_store(place.address)
     (shared,) = await store.settle("r1", [opening(ticket("a", "PDU 12a", nodes=("a", "b", "c")))])
     assert await store.tickets(node="c") == (shared,)
     assert await store.tickets(node="d") == ()
     await store.close()
 
 
-async def test_two_processes_worth_of_tickets_get_different_ids(tmp_path: Path) -> None:
-    stores = [open_store(tmp_path) for _ in range(4)]
+async def test_two_processes_worth_of_tickets_get_different_ids(place: Place) -> None:
+    stores = [open_store(place.address) for _ in range(4)]
     made = await asyncio.gather(
         *(
             store.settle("r", [opening(ticket(f"n{place}-{n}"))])
@@ -123,8 +121,8 @@ async def test_two_processes_worth_of_tickets_get_different_ids(tmp_path: Path) 
         await store.close()
 
 
-async def test_hostile_and_secret_texts_in_tickets(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
+async def test_hostile_and_secret_texts_in_tickets(place: Place) -> None:
+    store = open_store(place.address)
     store.scrub = lambda text: text.replace("hunter2", "***")
     (kept,) = await store.settle(
         "r1",
@@ -134,4 +132,4 @@ async def test_hostile_and_secret_texts_in_tickets(tmp_path: Path) -> None:
     assert len(kept.evidence[1]) < 10_000
     assert kept.ask == "=cmd|'/c calc'!A1"
     await store.close()
-    assert b"hunter2" not in (tmp_path / "store.db").read_bytes()
+    assert b"hunter2" not in place.stored()
