@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from provision.adapters.redfish import bios, boot, care, clock, power
 from provision.adapters.redfish.answers import Json
@@ -134,11 +135,11 @@ class RedfishBmc:
 
     async def set_network_boot_once(self, method: BootMethod) -> None:
         """Write: the next boot goes to the network."""
-        await boot.set_network_boot_once(self._session, await self._surveyed(), method)
+        await boot.set_network_boot_once(self._session, await self._only("set network boot"), method)
 
     async def press(self, button: Button) -> None:
         """Write: the power button."""
-        await power.press(self._session, await self._surveyed(), button)
+        await power.press(self._session, await self._only("press the power button"), button)
 
     async def set_clock(self) -> None:
         """Write: our time into the BMC."""
@@ -146,7 +147,7 @@ class RedfishBmc:
 
     async def enable_network_device(self, methods: Sequence[BootMethod]) -> None:
         """Write: BIOS settings for the next start, pointing at the network-boot port of the harvest."""
-        service = await self._surveyed()
+        service = await self._only("enable network boot in BIOS")
         port = next((port.name for port in (await self.harvest()).ports if port.network_boot), self._boot_nic)
         await bios.enable_network_device(self._session, self._reader(service), service, methods, port)
 
@@ -187,13 +188,19 @@ class RedfishBmc:
         """The service's shape, read once; with ``whole`` again while a system beside the host did not answer."""
         async with self._surveying:
             if self._service is None or (whole and self._service.gaps):
-                self._service = await survey(self._session, self._until())
+                self._service = await survey(self._session, self._until(), service_tag=self._node.service_tag)
             return self._service
+
+    async def _only(self, operation: str) -> Service:
+        """The service before a write to the host, which must be the only one that can be meant."""
+        service = await self._surveyed()
+        service.sole_host(self._session.peer, operation)
+        return service
 
     async def _again(self, service: Service) -> Service:
         """The service with the system as it is at this moment (power, last reset)."""
         fresh = await self._system(service)
-        return Service(service.root, service.quirks, service.path, fresh, service.beside, service.gaps)
+        return replace(service, system=fresh)
 
     async def _system(self, service: Service) -> Json:
         return (await self._session.get(service.path)).json(self._session.peer)
@@ -208,6 +215,8 @@ class RedfishBmc:
             profile_boot_nic=self._boot_nic,
             boot_method=self._boot_method,
         )
+        if service.doubt:
+            reader.gap("redfish/host", service.path, service.doubt)
         for complaint in ports.complaints:
             reader.gap("redfish/ports", "network-boot port", complaint)
         return facts, ports

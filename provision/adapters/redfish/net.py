@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any
 
-from provision.adapters.redfish.answers import Json
+from provision.adapters.redfish.adapters import SOURCE, adapters, adapters_anywhere, physical_ports
 from provision.adapters.redfish.boot_port import enabled_devices
+from provision.adapters.redfish.cards import Depth, has_mac, read_card
 from provision.adapters.redfish.netfacts import Card, NetworkFacts
-from provision.adapters.redfish.port_words import is_infiniband, port_macs
-from provision.adapters.redfish.quirks import Quirks
 from provision.adapters.redfish.service import Service
-from provision.adapters.redfish.values import last_segment, link, mac, objects, text
+from provision.adapters.redfish.values import link, objects, text
 from provision.adapters.redfish.walk import Listing, Reader
 from provision.errors import PeerError, RefusedError
-
-SOURCE = "redfish/ports"
 
 
 async def read_network(reader: Reader, service: Service, *, guids: bool = True) -> NetworkFacts:
@@ -27,20 +23,23 @@ async def read_network(reader: Reader, service: Service, *, guids: bool = True) 
     """
     system, quirks = service.system, service.quirks
     lldp = f"{service.path.rstrip('/')}/{quirks.lldp}" if quirks.lldp else None
-    interfaces, adapters, bios, heard, options = await reader.gather(
+    interfaces, found, bios, heard, options, hints = await reader.gather(
         reader.members(link(system, "EthernetInterfaces"), SOURCE),
-        _adapters(reader, service),
+        adapters(reader, service),
         read_bios(reader, service) if quirks.bios_pxe or quirks.bios_mac else _nothing(),
         _lldp(reader, lldp),
         _nothing() if quirks.bios_pxe else _boot_options(reader, service),
+        physical_ports(reader, service),
     )
-    if quirks.bios_pxe and not (_names_device(bios) and all(_has_mac(item) for item in interfaces.members)):
+    with_mac = [item for item in interfaces.members if has_mac(item)]
+    if quirks.bios_pxe and not (_names_device(bios) and len(with_mac) == len(interfaces.members)):
         options = await _boot_options(reader, service)
-    if not adapters.members and not any(_has_mac(item) for item in interfaces.members):
-        adapters = await _adapters_anywhere(reader, service)
+    # Where interfaces repeat all that cards have, or HPE's own list names every port, nothing more is to be found.
+    if not found.members and not hints and not (quirks.functions_repeat_interfaces and with_mac):
+        found = await adapters_anywhere(reader, service)
     known = {text(item, "Id"): item for item in interfaces.members}
     cards = await reader.gather(
-        *(_card(reader, adapter, _depth(quirks, Card(adapter), known, guids=guids)) for adapter in adapters.members)
+        *(read_card(reader, one, Depth.of(quirks, Card(one), known, guids=guids)) for one in found.members)
     )
     return NetworkFacts(
         interfaces=interfaces.members,
@@ -49,7 +48,8 @@ async def read_network(reader: Reader, service: Service, *, guids: bool = True) 
         bios=bios,
         lldp=heard.members,
         interfaces_complete=interfaces.complete,
-        cards_complete=adapters.complete,
+        cards_complete=found.complete,
+        hints=hints,
     )
 
 
@@ -85,116 +85,3 @@ async def _lldp(reader: Reader, path: str | None) -> Listing:
         return Listing((), False)
     # The members stand inside the list on every firmware seen.
     return Listing(tuple(item for item in objects(first, "Members") if len(item) > 1))
-
-
-async def _adapters(reader: Reader, service: Service) -> Listing:
-    below = service.quirks.adapters_below_chassis
-    found = await reader.gather(*(_adapters_of(reader, path, guess=below) for path in service.chassis))
-    return _joined(found)
-
-
-async def _adapters_anywhere(reader: Reader, service: Service) -> Listing:
-    chassis = await reader.members(link(service.root, "Chassis"), SOURCE)
-    paths = [link(item, "NetworkAdapters") for item in chassis.members if link(item) not in service.chassis]
-    found = await reader.gather(*(reader.members(path, SOURCE) for path in paths if path))
-    return _joined(found)
-
-
-async def _adapters_of(reader: Reader, chassis: str, *, guess: bool) -> Listing:
-    if guess:
-        guessed = f"{chassis.rstrip('/')}/NetworkAdapters"
-        try:
-            await reader.resource(reader.expand.applied(guessed, 1))
-        except RefusedError:
-            pass
-        except PeerError as error:
-            reader.lost(guessed, SOURCE, error)
-            return Listing((), False)
-        else:
-            return await reader.members(guessed, SOURCE)
-    resource = await reader.optional(chassis, SOURCE)
-    path = link(resource, "NetworkAdapters")
-    if path is None:
-        return Listing((), resource is not None)
-    return await reader.members(path, SOURCE)
-
-
-class _Depth(Enum):
-    """How much of a card has to be read."""
-
-    NOTHING = 0
-    PORTS = 1
-    ALL = 2
-
-
-def _depth(quirks: Quirks, card: Card, interfaces: Mapping[str | None, Json], *, guids: bool) -> _Depth:
-    if not quirks.functions_repeat_interfaces:
-        return _Depth.ALL
-    if _told(card, interfaces):
-        return _Depth.NOTHING
-    # The interfaces leave out InfiniBand; of Ethernet cards that they tell badly (a DPU) everything is wanted.
-    outside = card.function_ids and not any(name in interfaces for name in card.function_ids)
-    return _Depth.PORTS if outside and not guids else _Depth.ALL
-
-
-async def _card(reader: Reader, adapter: Json, depth: _Depth) -> Card:
-    if depth is _Depth.NOTHING:
-        return Card(adapter)
-    if depth is _Depth.PORTS:
-        lean = _claimed(Card(adapter, ports=await _ports(reader, adapter)))
-        if lean is not None:
-            return lean
-    functions, ports = await reader.gather(
-        reader.members(link(adapter, "NetworkDeviceFunctions"), SOURCE), _ports(reader, adapter)
-    )
-    return Card(adapter, functions.members, (*ports, *await _linked_ports(reader, functions.members, ports)))
-
-
-def _claimed(card: Card) -> Card | None:
-    """The card with its functions by name alone, if each has an InfiniBand port that tells its address; else None."""
-    for name in card.function_ids:
-        own = [port for port in card.ports if (told := text(port, "Id")) and f"{name}-".startswith(f"{told}-")]
-        if len(own) != 1 or not is_infiniband({}, own[0], name) or not any(port_macs(own[0])):
-            return None
-    functions = tuple({"Id": name} for name in card.function_ids)
-    return Card(card.adapter, functions, card.ports) if functions else None
-
-
-async def _linked_ports(reader: Reader, functions: tuple[Json, ...], ports: tuple[Json, ...]) -> tuple[Json, ...]:
-    """Ports that functions point to and the list of ports lacks; a dangling link is a gap with its address (R14)."""
-    known = {last_segment(path) for port in ports if (path := link(port))} | {text(port, "Id") for port in ports}
-    missing = []
-    for function in functions:
-        name = text(function, "Id") or ""
-        path = link(function, "Links", "PhysicalPortAssignment") or link(
-            function, "Links", "PhysicalNetworkPortAssignment"
-        )
-        named = any(own and (name == own or name.startswith(f"{own}-")) for own in known)
-        if path and last_segment(path) not in known and not named:
-            missing.append(path)
-    return (await reader.all(missing, SOURCE)).members
-
-
-async def _ports(reader: Reader, adapter: Json) -> tuple[Json, ...]:
-    paths = [path for path in (link(adapter, "Ports"), link(adapter, "NetworkPorts")) if path]
-    for path in paths:
-        listing = await reader.members(path, SOURCE)
-        if listing.members:
-            return listing.members
-    return ()
-
-
-def _joined(listings: list[Listing]) -> Listing:
-    members = {link(item) or text(item, "Id"): item for listing in listings for item in listing.members}
-    return Listing(tuple(members.values()), bool(listings) and all(listing.complete for listing in listings))
-
-
-def _has_mac(interface: Json) -> bool:
-    return bool(mac(interface.get("PermanentMACAddress")) or mac(interface.get("MACAddress")))
-
-
-def _told(card: Card, interfaces: Mapping[str | None, Json]) -> bool:
-    """True if the interfaces tell all that the card's own functions and ports would: address and link of each."""
-    ids = card.function_ids
-    found = [interfaces.get(name) for name in ids]
-    return bool(ids) and all(item is not None and _has_mac(item) and text(item, "LinkStatus") for item in found)

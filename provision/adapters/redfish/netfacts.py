@@ -31,7 +31,10 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class NetworkFacts:
-    """Everything about ports in one bundle, as read. ``cards_complete``: the list of cards was read in full."""
+    """Everything about ports in one bundle, as read. ``cards_complete``: the list of cards was read in full.
+
+    ``hints`` are HPE's own network adapters: where a card sits, and the address of each of its physical ports.
+    """
 
     interfaces: tuple[Json, ...] = ()
     cards: tuple[Card, ...] = ()
@@ -40,3 +43,4 @@ class NetworkFacts:
     lldp: tuple[Json, ...] = ()
     interfaces_complete: bool = False
     cards_complete: bool = False
+    hints: tuple[Json, ...] = ()

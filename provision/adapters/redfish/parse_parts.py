@@ -237,6 +237,8 @@ def _card_firmware(adapter: Mapping[str, Any]) -> str | None:
 def port_evidence(ports: Ports, scribe: Scribe) -> Iterator[Evidence]:
     """Links and neighbours. ``no_link_heard`` is True where LLDP, a second witness, says that nothing is plugged in."""
     for port in ports.ports:
+        if port.kind == "other":
+            continue
         reading = {Link.UP: Reading.UP, Link.DOWN: Reading.DOWN, Link.UNKNOWN: Reading.UNKNOWN}[port.link]
         yield scribe.note(
             PartKind.PORT,

@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from provision.adapters.redfish.boot_port import Choice
 from provision.adapters.redfish.netfacts import Card, NetworkFacts
-from provision.adapters.redfish.places import card_label, fqdd_label, port_label
+from provision.adapters.redfish.places import card_label, fqdd_label, port_label, port_number
 from provision.adapters.redfish.port_words import (
+    bare,
     card_model,
+    current_mac,
     found_in,
     guids_of,
     interface_label,
     interface_model,
     is_infiniband,
     is_internal,
+    is_pipe,
     is_virtual,
     link_of,
     lldp_of,
+    permanent_mac,
     port_macs,
     speed_of,
 )
@@ -36,6 +40,7 @@ from provision.adapters.redfish.values import (
     link,
     mac,
     natural,
+    objects,
     text,
 )
 from provision.model.bmc import Link, Neighbour, NicPort
@@ -64,6 +69,9 @@ class Draft:
     card: str = ""
     neighbour: Neighbour | None = None
     unplugged: bool = False
+    further: bool = False
+    number: str = ""
+    slot: str = ""
 
     @property
     def link(self) -> Link:
@@ -75,7 +83,10 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """All ports, and which place was named for the network boot and could not be matched."""
+    """All ports, and which place was named for the network boot and could not be matched.
+
+    ``unplugged`` are names of ports on which LLDP heard that nothing is plugged in.
+    """
 
     ports: tuple[NicPort, ...]
     complaints: tuple[str, ...] = ()
@@ -98,17 +109,23 @@ def network_ports(
     drafts: list[Draft] = []
     internal = set(own)
     for card in facts.cards:
-        drafts += _of_card(card, facts.cards)
+        for draft in _of_card(card, facts.cards):
+            _add_draft(drafts, draft)
     for interface in facts.interfaces:
         _add_interface(drafts, interface, internal)
+    for adapter in facts.hints:
+        _add_hint(drafts, adapter, internal)
     _add_lldp(drafts, facts.lldp)
     _add_boot_options(drafts, facts.boot_options, internal)
     if facts.bios and quirks.bios_mac:
         _add_bios_macs(drafts, facts.bios, quirks.bios_mac)
-    kept = [draft for draft in drafts if draft.mac not in internal or draft.mac is None]
+    for card in facts.cards:
+        _add_further(drafts, card)
+    _share_slots(drafts)
+    kept = [draft for draft in drafts if draft.mac is None or (draft.mac not in internal and not is_pipe(draft.mac))]
     _place(kept)
     kept.sort(key=lambda draft: (natural(draft.locator), natural(draft.name)))
-    choice = Choice.of(kept, facts, boot_order, profile_boot_nic, boot_method)
+    choice = Choice.of([draft for draft in kept if not draft.further], facts, boot_order, profile_boot_nic, boot_method)
     return Ports(
         tuple(_finished(draft, choice) for draft in kept),
         choice.complaints,
@@ -125,7 +142,7 @@ def _finished(draft: Draft, choice: Choice) -> NicPort:
         link=draft.link,
         speed_mbps=draft.speed,
         model=draft.model,
-        kind="infiniband" if draft.infiniband else "ethernet",
+        kind="other" if draft.further else "infiniband" if draft.infiniband else "ethernet",
         guids=tuple(dict.fromkeys(draft.guids)),
         neighbour=draft.neighbour,
         network_boot=choice.name == draft.name,
@@ -160,8 +177,8 @@ def _draft(
 ) -> Draft:
     ethernet = dig(function, "Ethernet") or {}
     addresses = list(port_macs(port))
-    current = mac(dig(ethernet, "MACAddress")) or mac(text(function, "MACAddress"))
-    permanent = mac(dig(ethernet, "PermanentMACAddress")) or current or (addresses[0] if addresses else None)
+    current = current_mac(ethernet) or current_mac(function)
+    permanent = permanent_mac(ethernet) or permanent_mac(function) or current or (addresses[0] if addresses else None)
     own = text(function, "Id") or text(port, "Id") or ""
     name = own if _unique(own, cards) else f"{text(card.adapter, 'Id') or card.adapter.get('Name')}/{own}"
     draft = Draft(
@@ -176,9 +193,69 @@ def _draft(
         guids=list(guids_of(function, port)),
         card=text(card.adapter, "Id") or "",
         neighbour=lldp_of(port),
+        number=port_number(function, port),
     )
     draft.locator = fqdd_label(own) or port_label(label, function, port)
     return draft
+
+
+def _add_draft(drafts: list[Draft], draft: Draft) -> None:
+    """One card may be listed below two chassis, and one port by two of its functions: one address is one port."""
+    same = next((one for one in drafts if draft.mac is not None and draft.mac in (one.mac, one.current)), None)
+    if same is None:
+        drafts.append(draft)
+        return
+    same.ids += [name for name in draft.ids if name not in same.ids]
+    same.links += draft.links
+    same.speed = same.speed or draft.speed
+    same.model = same.model or draft.model
+    same.guids += draft.guids
+    same.neighbour = same.neighbour or draft.neighbour
+
+
+def _add_further(drafts: list[Draft], card: Card) -> None:
+    """Addresses that a port lists beside its own and nothing else tells: a DPU's other side, the uplink of a VIC.
+
+    They are no ports: nothing is counted, cabled or booted by them.
+    """
+    told = {one for draft in drafts for one in (draft.mac, draft.current)}
+    for port in card.ports:
+        for address in dict.fromkeys(port_macs(port)):
+            if address not in told and not is_pipe(address):
+                told.add(address)
+                draft = _draft(card, (), {}, port, card_label(card.adapter), card_model(card.adapter))
+                drafts.append(replace(draft, name=bare(address), mac=address, current=None, ids=[], further=True))
+
+
+def _share_slots(drafts: list[Draft]) -> None:
+    """A card's ports sit where one of them is known to sit; what is no port says so."""
+    slots = {draft.card: draft.slot for draft in drafts if draft.card and draft.slot}
+    for draft in drafts:
+        slot = slots.get(draft.card, "")
+        if slot and not draft.slot and draft.number:
+            draft.locator = f"{slot} Port {draft.number}"
+        if draft.further:
+            draft.locator = f"{draft.locator}, further address"
+
+
+def _add_hint(drafts: list[Draft], adapter: Mapping[str, Any], internal: set[MacAddress]) -> None:
+    """HPE's own words for an adapter: the slot of its ports, and ports that nothing else tells."""
+    place = text(adapter, "Location") or fqdd_label(text(adapter, "StructuredName") or "")
+    ports = objects(adapter, "PhysicalPorts")
+    for number, port in enumerate(ports, start=1):
+        address = current_mac(port)
+        if address is None or address in internal or is_internal(port):
+            continue
+        draft = next((one for one in drafts if address in (one.mac, one.current)), None)
+        if draft is None:
+            draft = Draft(name=f"{text(adapter, 'Id') or place}/{number}", mac=address)
+            drafts.append(draft)
+        draft.slot = place
+        draft.locator = f"{place} Port {number}" if place else draft.locator
+        draft.model = draft.model or text(adapter, "Name")
+        draft.speed = draft.speed or speed_of(port)
+        if not draft.links and (found := link_of(port)) is not Link.UNKNOWN:
+            draft.links.append(found)
 
 
 def _unique(name: str, cards: tuple[Card, ...]) -> bool:
@@ -196,7 +273,8 @@ def _port_of(function: Mapping[str, Any], index: int, card: Card) -> int | None:
         link(function, "PhysicalPortAssignment"),
     ]
     ends = {last_segment(path) for path in wanted if path}
-    address = mac(dig(function, "Ethernet", "PermanentMACAddress")) or mac(dig(function, "Ethernet", "MACAddress"))
+    ethernet = dig(function, "Ethernet")
+    address = permanent_mac(ethernet) or current_mac(ethernet)
     name = text(function, "Id") or ""
     for number_of_port, port in enumerate(card.ports):
         place = link(port)
@@ -211,8 +289,7 @@ def _port_of(function: Mapping[str, Any], index: int, card: Card) -> int | None:
 
 
 def _add_interface(drafts: list[Draft], interface: Mapping[str, Any], internal: set[MacAddress]) -> None:
-    permanent = mac(interface.get("PermanentMACAddress"))
-    current = mac(interface.get("MACAddress"))
+    permanent, current = permanent_mac(interface), current_mac(interface)
     address = permanent or current or mac(found_in(_PATH_MAC, text(interface, "UefiDevicePath")))
     if is_internal(interface):
         internal.update(item for item in (permanent, current) if item)
@@ -269,7 +346,7 @@ def _add_boot_options(drafts: list[Draft], options: tuple[Mapping[str, Any], ...
         draft = _nameless(drafts, path)
         if draft is None:
             said = text(option, "DisplayName") or text(option, "Id") or str(address)
-            draft = Draft(name=str(address).replace(":", ""), locator=re.sub(r"^.*IPv[46]\s+", "", said))
+            draft = Draft(name=bare(address), locator=re.sub(r"^.*IPv[46]\s+", "", said))
             drafts.append(draft)
         draft.mac = address
 
@@ -304,11 +381,7 @@ def _add_bios_macs(drafts: list[Draft], bios: Mapping[str, Any], pattern: str) -
         if found is None or address is None or any(address in (draft.mac, draft.current) for draft in drafts):
             continue
         slot = found[2] if found.re.groups > 1 else ""
-        drafts.append(
-            Draft(
-                name=f"{slot and f'slot-{slot}-'}{str(address).replace(':', '')}", mac=address, locator=f"Slot {slot}"
-            )
-        )
+        drafts.append(Draft(name=f"{slot and f'slot-{slot}-'}{bare(address)}", mac=address, locator=f"Slot {slot}"))
 
 
 def _place(drafts: list[Draft]) -> None:

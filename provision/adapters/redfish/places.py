@@ -58,11 +58,17 @@ def card_label(adapter: Mapping[str, Any]) -> str:
 
 def port_label(card: str, function: Mapping[str, Any], port: Mapping[str, Any]) -> str:
     """``Slot 3 Port 1``: the card's label and the number printed beside the port, as far as either is known."""
-    number = text(port, "PhysicalPortNumber") or text(port, "PortId") or _digits(text(port, "Id"))
-    number = number or _digits(text(function, "Id"))
+    number = port_number(function, port)
     if not card:
         return text(port, "Id") or text(function, "Id") or ""
-    return f"{card} Port {number}" if number and len(number) < 4 else card
+    return f"{card} Port {number}" if number else card
+
+
+def port_number(function: Mapping[str, Any], port: Mapping[str, Any]) -> str:
+    """The number printed beside a port, as far as port or function tell it; empty if they do not."""
+    number = text(port, "PhysicalPortNumber") or text(port, "PortId") or _digits(text(port, "Id"))
+    number = number or _digits(text(function, "Id"))
+    return number if len(number) < 4 else ""
 
 
 def _digits(name: str | None) -> str:

@@ -6,16 +6,27 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from provision.adapters.redfish.values import dig, link, macs, number, state, text, texts, whole
+from provision.adapters.redfish.values import dig, link, mac, macs, number, state, text, texts, whole
 from provision.model.bmc import Link, Neighbour
 from provision.model.node import MacAddress
 
-_INTERNAL = re.compile(
-    r"^(to[-_ ]?manager|to[-_ ]?host|usb|bmc|hostusb|idrac|ilo\b)"
-    r"|manager ethernet|host (network|ethernet) interface|over usb|virtual usb",
+_INTERNAL_SAID = re.compile(
+    r"manager ethernet|over usb|virtual usb|usb[-_ ]?(lan|nic|ethernet)|rndis"
+    r"|os[- ]to[- ](bmc|idrac)",
     re.IGNORECASE,
 )
-_VIRTUAL = re.compile(r"^(lo$|lo\d|virbr|docker|veth|vlan|bond|team|br-|tap|tun)", re.IGNORECASE)
+_INTERNAL_ID = re.compile(
+    rf"^(to[-_ ]?manager|to[-_ ]?host|\w*usb|bmc|idrac|ilo\b|xcc\b|irmc\b|tmfifo)|{_INTERNAL_SAID.pattern}",
+    re.IGNORECASE,
+)
+_VIRTUAL = re.compile(
+    r"^(lo$|lo\d|virbr|docker|veth|vlan|bond|team|br-|tap|tun|vnet|dummy)|[._-]vlan[._-]?\d|\.\d{2,4}$", re.IGNORECASE
+)
+# Pipes of a BMC or a DPU to its host, alike in every machine: BlueField's tmfifo, HPE's virtual NIC, AMI's USB NIC.
+_SAME_EVERYWHERE = ("00:1a:ca:ff:ff:", "0a:ca:fe:f0:0d:", "be:3a:f2:")
+# The names that EthernetInterface and its Oem relatives give an address; the older ones are iLO 4's and HPE's.
+_PERMANENT = ("PermanentMACAddress", "FactoryMacAddress", "PermanentMacAddress")
+_CURRENT = ("MACAddress", "MacAddress")
 _UP = {"linkup", "up", "starting", "training"}
 _DOWN = {"linkdown", "down", "nolink"}
 _GUID = re.compile(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){3}|[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){7}|(0x)?[0-9a-fA-F]{16}")
@@ -35,10 +46,31 @@ def is_infiniband(function: Mapping[str, Any], port: Mapping[str, Any], name: st
     return told == "infiniband" or (not told and name.lower().startswith("infiniband"))
 
 
+def permanent_mac(holder: Any) -> MacAddress | None:
+    """The burnt-in address that an interface, a function or its ``Ethernet`` tells, under any of its names."""
+    return next((found for key in _PERMANENT if (found := mac(dig(holder, key)))), None)
+
+
+def current_mac(holder: Any) -> MacAddress | None:
+    """The address in use that an interface, a function or its ``Ethernet`` tells, under any of its names."""
+    return next((found for key in _CURRENT if (found := mac(dig(holder, key)))), None)
+
+
+def is_pipe(address: MacAddress | None) -> bool:
+    """True for the end of a pipe between host and BMC or DPU, which is no port and the same in every machine."""
+    return address is not None and str(address).startswith(_SAME_EVERYWHERE)
+
+
+def bare(address: MacAddress) -> str:
+    """Twelve digits, as a name for a port that has no other."""
+    return str(address).replace(":", "")
+
+
 def port_macs(port: Mapping[str, Any]) -> Iterator[MacAddress]:
     """Addresses that a port lists, ``Port`` and the older ``NetworkPort`` alike; GUIDs among them are left out."""
     yield from macs(dig(port, "Ethernet", "AssociatedMACAddresses"))
     yield from macs(port.get("AssociatedNetworkAddresses"))
+    yield from macs(port.get("AssociatedMACAddresses"))
 
 
 def guids_of(function: Mapping[str, Any], port: Mapping[str, Any]) -> Iterator[str]:
@@ -86,16 +118,18 @@ def found_in(pattern: re.Pattern[str], value: str | None) -> str | None:
 
 
 def is_internal(interface: Mapping[str, Any]) -> bool:
-    said = [text(interface, key) or "" for key in ("Id", "Name", "Description")]
+    """True for an end of the line between BMC and host: the BMC's own interface, or the host's towards it."""
     return (
-        any(_INTERNAL.search(item) for item in said[:1])
-        or any(_INTERNAL.search(item) for item in said[1:] if "manager" in item.lower() or "host" in item.lower())
+        _INTERNAL_ID.search(text(interface, "Id") or "") is not None
+        or any(_INTERNAL_SAID.search(text(interface, key) or "") for key in ("Name", "Description"))
         or link(interface, "Links", "HostInterface") is not None
         or "USB(" in (text(interface, "UefiDevicePath") or "")
+        or is_pipe(permanent_mac(interface) or current_mac(interface))
     )
 
 
 def is_virtual(interface: Mapping[str, Any]) -> bool:
+    """True for bridges, bonds, VLANs and tunnels: addresses without a plug of their own."""
     if (text(interface, "EthernetInterfaceType") or "").lower() == "virtual":
         return True
     if _VIRTUAL.search(text(interface, "Id") or ""):

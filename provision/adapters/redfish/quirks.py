@@ -61,6 +61,7 @@ class Quirks:
     ``boot_in_settings``: the override is written to, and read back from, the settings resource (R21).
     ``etag``: send If-Match where there is a tag (R19).
     ``adapters_below_chassis``: ``NetworkAdapters`` stands below the chassis without asking the chassis for the link.
+    ``one_chassis``: all cards stand below the chassis that the system links; others are asked only if it has none.
     ``functions_repeat_interfaces``: NetworkDeviceFunctions carry the ids of EthernetInterfaces, so an adapter whose
     ports are all there with address and link needs no reading of its own.
     ``lldp``: address below the system of the neighbours that LLDP heard.
@@ -79,6 +80,7 @@ class Quirks:
     boot_in_settings: bool = False
     etag: bool = True
     adapters_below_chassis: bool = False
+    one_chassis: bool = False
     functions_repeat_interfaces: bool = False
     lldp: str = ""
     jobs: str = ""
@@ -115,6 +117,7 @@ _IDRAC9 = Quirks(
     makers=("dell",),
     etag=False,
     adapters_below_chassis=True,
+    one_chassis=True,
     functions_repeat_interfaces=True,
     lldp=_DELL_LLDP,
     jobs="Oem/Dell/Jobs",
@@ -134,6 +137,7 @@ ROWS: tuple[Quirks, ...] = (
         makers=("dell",),
         generations=("12g", "13g"),
         etag=False,
+        one_chassis=True,
         functions_repeat_interfaces=True,
         jobs="Jobs",
         attributes="Attributes",
@@ -148,6 +152,7 @@ ROWS: tuple[Quirks, ...] = (
         generations=("17g", "18g"),
         boot_in_settings=True,
         adapters_below_chassis=True,
+        one_chassis=True,
         functions_repeat_interfaces=True,
         lldp=_DELL_LLDP,
         jobs="Oem/Dell/Jobs",
@@ -156,11 +161,18 @@ ROWS: tuple[Quirks, ...] = (
         expand=1,
         logs=_DELL_LOGS,
     ),
-    Quirks(family="hpe-ilo5", makers=("hpe", "hewlett"), expand=1, logs=(("/IML", "redfish/iml"),)),
+    Quirks(
+        family="hpe-ilo5",
+        makers=("hpe", "hewlett"),
+        one_chassis=True,
+        expand=1,
+        logs=(("/IML", "redfish/iml"),),
+    ),
     Quirks(
         family="hpe-ilo6",
         makers=("hpe", "hewlett"),
         generations=("ilo 6", "ilo 7"),
+        one_chassis=True,
         expand=1,
         logs=(("/IML", "redfish/iml"),),
     ),
@@ -168,22 +180,32 @@ ROWS: tuple[Quirks, ...] = (
         family="supermicro",
         makers=("supermicro",),
         boot_whole=True,
+        one_chassis=True,
         logs=(("/Log1", "redfish/sel"),),
     ),
     Quirks(
         family="lenovo-xcc",
         makers=("lenovo",),
+        one_chassis=True,
         # A DPU without NetworkDeviceFunctions shows its address in the names of BIOS attributes only.
         bios_mac=r"_([0-9A-F]{12})__Slot(\d+)_",
         logs=(("/PlatformLog", "redfish/sel"),),
     ),
-    Quirks(family="ami", makers=("ami", "american megatrends"), boot_whole=True, boot_in_settings=True, expand=1),
+    Quirks(
+        family="ami",
+        makers=("ami", "american megatrends"),
+        boot_whole=True,
+        boot_in_settings=True,
+        one_chassis=True,
+        expand=1,
+    ),
     Quirks(
         family="nvidia-dgx",
         makers=("ami",),
         models=("dgx",),
         boot_whole=True,
         boot_in_settings=True,
+        one_chassis=True,
         expand=1,
         logs=(("/SEL", "redfish/sel"), ("/EventLog", "redfish/sel"), ("/BIOS", "redfish/sel")),
     ),

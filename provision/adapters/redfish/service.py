@@ -10,9 +10,9 @@ from typing import Any
 from provision.adapters.redfish.answers import Json
 from provision.adapters.redfish.quirks import Quirks, ServiceFacts, choose
 from provision.adapters.redfish.session import ROOT, RedfishSession
-from provision.adapters.redfish.values import dig, link, links, mac, text
+from provision.adapters.redfish.values import dig, last_segment, link, links, mac, text
 from provision.adapters.redfish.walk import Expand, Reader
-from provision.errors import PeerError, UnavailableError
+from provision.errors import PeerError, RefusedError, UnavailableError
 from provision.model.bmc import BmcIdentity
 from provision.model.evidence import Gap
 from provision.model.node import MacAddress
@@ -23,7 +23,11 @@ _NOT_HOST = re.compile(r"hgx|baseboard|bluefield|dpu|smartnic|fpga", re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What stays the same while we talk to one BMC. ``beside`` are other systems that answered (HGX baseboards)."""
+    """What stays the same while we talk to one BMC. ``beside`` are other systems that answered (HGX baseboards).
+
+    ``rivals`` are names of other hosts behind the same BMC (blades of two nodes), while nothing tells which is meant.
+    ``first``: no other system is listed before the host.
+    """
 
     root: Json
     quirks: Quirks
@@ -31,6 +35,27 @@ class Service:
     system: Json
     beside: tuple[Json, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    rivals: tuple[str, ...] = ()
+    first: bool = True
+
+    def sole_host(self, peer: str, operation: str) -> None:
+        """Before a write.
+
+        Raises:
+            RefusedError: several hosts stand behind this BMC and the inventory does not say which one is meant.
+        """
+        if self.rivals:
+            raise RefusedError(peer, operation, f"{self.doubt}; nothing was sent", code="which-host")
+
+    @property
+    def doubt(self) -> str:
+        """In words, that several hosts stand behind this BMC; empty if there is one."""
+        if not self.rivals:
+            return ""
+        names = ", ".join((text(self.system, "Id") or last_segment(self.path), *self.rivals))
+        return (
+            f"{len(self.rivals) + 1} hosts stand behind it ({names}); write the service_tag of yours in the inventory"
+        )
 
     @property
     def manager(self) -> str | None:
@@ -55,8 +80,10 @@ class Service:
         return frozenset({found} if found else ())
 
 
-async def survey(session: RedfishSession, until: float) -> Service:
+async def survey(session: RedfishSession, until: float, *, service_tag: str | None = None) -> Service:
     """Find the host system among ``Systems`` and choose the row of oddities.
+
+    ``service_tag`` is the inventory's: behind a BMC with several hosts it tells which of them is meant.
 
     Raises:
         UnavailableError: no system yet (a BMC fills ``Systems`` up to two minutes after its reset, R7).
@@ -74,13 +101,27 @@ async def survey(session: RedfishSession, until: float) -> Service:
     members = [member for member in listing.members if link(member)]
     if not members:
         raise _no_system(session, path, reader)
-    ranked = sorted(members, key=_host_likeness, reverse=True)
+    ranked = sorted(members, key=lambda one: (_is_tagged(one, service_tag), _host_likeness(one)), reverse=True)
     host = ranked[0]
     if reader.gaps and _host_likeness(host) < 3:
         # What answered is no host; the host is among those that did not.
         raise UnavailableError(session.peer, f"GET {reader.gaps[0].where}", reader.gaps[0].why, code="not-ready")
-    facts = ServiceFacts.of(root, host)
-    return Service(root, choose(facts), link(host) or path, host, tuple(ranked[1:]), tuple(reader.gaps))
+    rivals = [] if _is_tagged(host, service_tag) else [one for one in ranked[1:] if is_host(one)]
+    names = tuple(text(one, "Id") or last_segment(link(one) or "") for one in rivals)
+    quirks = choose(ServiceFacts.of(root, host))
+    beside, gaps = tuple(ranked[1:]), tuple(reader.gaps)
+    return Service(root, quirks, link(host) or path, host, beside, gaps, names, first=host is members[0])
+
+
+def _is_tagged(system: Mapping[str, Any], service_tag: str | None) -> bool:
+    told = (text(system, key) or "" for key in ("SKU", "SerialNumber", "AssetTag"))
+    return bool(service_tag) and (service_tag or "").casefold() in (one.casefold() for one in told)
+
+
+def is_host(system: Mapping[str, Any]) -> bool:
+    """True for a machine that boots by itself, and no tray, DPU or baseboard beside one."""
+    named = _NOT_HOST.search(f"{text(system, 'Id')} {text(system, 'Name')}")
+    return named is None and _host_likeness(system) >= 3
 
 
 def _no_system(session: RedfishSession, path: str, reader: Reader) -> PeerError:
@@ -118,4 +159,5 @@ def identity(service: Service) -> BmcIdentity:
         family=service.quirks.family,
         bmc_firmware=firmware,
         bios_version=text(system, "BiosVersion"),
+        system_id=None if service.first else last_segment(service.path),
     )
