@@ -39,7 +39,10 @@ class Link(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BmcIdentity:
-    """Who the machine says it is. ``family`` names the row of quirks that was chosen."""
+    """Who the machine says it is. ``family`` names the row of quirks that was chosen.
+
+    ``system_id`` is the host's id among the BMC's systems where it is not the first one listed, else None.
+    """
 
     maker: str
     model: str
@@ -48,6 +51,7 @@ class BmcIdentity:
     family: str
     bmc_firmware: str | None = None
     bios_version: str | None = None
+    system_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class MachineSpec:
     """What MAAS is to know of a machine. ``macs`` start with the network-boot port's.
 
     With ``power_by`` MAAS the power type is redfish, with bare ``bmc_address`` (``host`` or ``host:port``) and
-    ``credential``; otherwise manual.
+    ``credential``; otherwise manual. ``node_id`` names the host among the BMC's systems; empty: the first one.
     """
 
     hostname: str
@@ -117,6 +117,7 @@ class MachineSpec:
     zone: str | None = None
     pool: str | None = None
     tags: tuple[str, ...] = ()
+    node_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

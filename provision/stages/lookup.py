@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 from provision.model.bmc import Harvest, Link, NicPort
@@ -62,7 +63,11 @@ async def find_machine(node: Node, tools: Tools) -> Machine | None:
 
 async def spec_of(node: Node, tools: Tools, power_by: PowerBy) -> MachineSpec:
     """What MAAS is to know of the node, with the power button in this hand."""
-    return spec_for(node, tools, power_by, macs_of(node, tools.goal.profile, await tools.bmc.harvest()))
+    harvest = await tools.bmc.harvest()
+    spec = spec_for(node, tools, power_by, macs_of(node, tools.goal.profile, harvest))
+    # MAAS's driver presses the button of the first system that a BMC lists, unless it is told another
+    # (facts: maas.md, Redfish power type); some list a tray of GPUs first.
+    return replace(spec, node_id=harvest.identity.system_id or "") if power_by is PowerBy.MAAS else spec
 
 
 def spec_for(node: Node, tools: Tools, power_by: PowerBy, macs: tuple[MacAddress, ...]) -> MachineSpec:

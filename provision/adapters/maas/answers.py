@@ -196,7 +196,7 @@ def _bad_request(peer: str, operation: str, answer: Answer) -> RefusedError:
         return RefusedError(
             peer,
             operation,
-            "another machine has this hostname: delete or rename that one in MAAS",
+            "another machine, device or controller has this hostname: delete or rename that one in MAAS",
             code=HOSTNAME_IN_USE,
         )
     if any(name.startswith("power_") for name in fields):

@@ -93,6 +93,7 @@ class MaasRegion:
         Raises:
             UnavailableError: nobody knows whether it was made, or it was there already (an earlier create that
                 answered 503 and worked, or a machine that enlisted itself): look again, then adopt.
+            RefusedError: name or address are taken by something that is no machine, and cannot be adopted.
         """
         form = [
             *await identity(self._transport.peer, spec),
@@ -106,6 +107,11 @@ class MaasRegion:
         except RefusedError as error:
             if error.code not in {MAC_IN_USE, HOSTNAME_IN_USE}:
                 raise
+            if not await self._listing.any_machine([spec.hostname], [mac.text for mac in spec.macs]):
+                detail = error.detail.rstrip(".")
+                detail += "; no machine of that MAAS has it, so nothing can be adopted: look among its devices and "
+                detail += "controllers, delete or rename it there, or correct the inventory"
+                raise RefusedError(error.peer, operation, detail, code=error.code) from error
             raise UnavailableError(
                 error.peer, operation, f"MAAS has it already: {error.detail}: look again", code=error.code
             ) from error
@@ -300,8 +306,16 @@ class MaasRegion:
                 except RefusedError as error:
                     if error.code != "404":
                         raise
-                    await self._transport.write("Tags.create", f"make the tag {tag}", [("name", tag)])
+                    await self._make_tag(tag)
                     await self._transport.write("Tag.update_nodes", operation, form, name=tag)
+
+    async def _make_tag(self, tag: str) -> None:
+        try:
+            await self._transport.write("Tags.create", f"make the tag {tag}", [("name", tag)])
+        except RefusedError as error:
+            # The nodes of a rack find it missing together; one of them makes it.
+            if "already exists" not in error.detail:
+                raise
 
 
 def _agrees(seen: Machine | None, spec: MachineSpec) -> bool:

@@ -105,6 +105,15 @@ class Listing:
             await self._look_by_uuid(rack, known)
         return self._machine(rack, known)
 
+    async def any_machine(self, hostnames: Sequence[str], macs: Sequence[str]) -> bool:
+        """True if MAAS lists a machine with one of these names or addresses: names and addresses are shared by devices
+        and controllers, which no machine list shows."""
+        found: dict[str, Machine] = {}
+        await self._ask(found, "hostname", hostnames, "look")
+        if not found:
+            await self._ask(found, "mac_address", macs, "look")
+        return bool(found)
+
     def written(self, *, system_id: str | None = None, hostname: str | None = None) -> None:
         """What was seen of this machine before this moment no longer counts."""
         self._mark += 1

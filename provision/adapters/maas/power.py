@@ -40,6 +40,8 @@ async def identity(peer: str, spec: MachineSpec) -> list[tuple[str, str | Secret
             ("power_parameters_power_user", spec.credential.user),
             ("power_parameters_power_pass", spec.credential.password),
         ]
+        if spec.node_id:
+            form.append(("power_parameters_node_id", spec.node_id))
     form += [(name, value) for name, value in (("zone", spec.zone), ("pool", spec.pool)) if value]
     return form
 
@@ -95,6 +97,9 @@ async def drift(peer: str, spec: MachineSpec, known: Mapping[str, Any]) -> str:
         ("power user", known.get("power_user"), spec.credential.user),
     )
     found = [f"{what} {has or 'empty'} → {wants}" for what, has, wants in pairs if has != wants]
+    if spec.node_id and known.get("node_id") != spec.node_id:
+        # Without a wish of ours, whoever wrote one there knows why.
+        found.append(f"node id {known.get('node_id') or 'empty'} → {spec.node_id}")
     password = str(known.get("power_pass") or "")
     # A region that hides it (or shows stars) says nothing about it: asking for the same change again helps nobody.
     if password.strip("*") and password != spec.credential.password.reveal():

@@ -121,15 +121,16 @@ async def _unfinished(transport: Transport, body: Any, profiles: Sequence[Profil
         return []
     wanted = {(profile.image.series.rpartition("/")[2], profile.architecture.partition("/")[0]) for profile in profiles}
     found = []
-    for one in body if isinstance(body, list) else []:
+    for one in [one for one in body if isinstance(one, dict)] if isinstance(body, list) else []:
         name, cpu = str(one.get("name", "")), str(one.get("architecture", "")).partition("/")[0]
         if (name.rpartition("/")[2], cpu) not in wanted:
             continue
         image = await transport.read("BootResource.read", f"read the image {name}", id=str(one.get("id")))
         sets = image.get("sets") if isinstance(image, dict) else None
-        sets = [dict(each) for each in sets.values()] if isinstance(sets, dict) else []
+        sets = [each for each in sets.values() if isinstance(each, dict)] if isinstance(sets, dict) else []
         if sets and not any(each.get("complete") for each in sets):
-            done = max((each.get("progress") or 0.0 for each in sets), default=0.0)
+            told = [each["progress"] for each in sets if isinstance(each.get("progress"), int | float)]
+            done = max(told, default=0.0)
             found.append(
                 f"{transport.peer}: the image of {name.rpartition('/')[2]} for {cpu} is still being imported "
                 f"({done:.0f} %): wait until MAAS shows it as synced"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 from aiohttp import web
 
@@ -156,7 +158,9 @@ class MaasServer:
             reply = await self._dispatch(request)
         except Refusal as refusal:
             reply = refusal.reply
-        headers = dict(reply.headers)
+        # A region whose clock is off says so in every answer.
+        at = datetime.now(UTC) + timedelta(seconds=self.faults.clock_skew_s)
+        headers = {"Date": format_datetime(at, usegmt=True), **reply.headers}
         if reply.content_type is not None:
             headers["Content-Type"] = reply.content_type
         return web.Response(status=reply.status, body=reply.body or None, headers=headers)

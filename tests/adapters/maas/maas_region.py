@@ -123,6 +123,8 @@ class Region:
     wipes: bool = False
     lacks: frozenset[str] = frozenset()
     importing: float | None = None
+    # Names and addresses that devices and controllers of the region have: no machine list shows them.
+    others: set[str] = field(default_factory=set)
     scripts: tuple[str, ...] = ("20-a", "smart")
     nonces: set[str] = field(default_factory=set)
     connections: set[Any] = field(default_factory=set)
@@ -288,6 +290,11 @@ class Region:
 
     def _create(self, call: Call, form: dict[str, str]) -> web.Response:
         macs = [value.lower() for name, value in call.form if name == "mac_addresses"]
+        if taken := self.others & set(macs):
+            said = f"MAC address {min(taken)} already in use on printer."
+            return web.json_response({"mac_addresses": [said]}, status=400)
+        if form.get("hostname") in self.others:
+            return web.json_response({"hostname": ["Node with this Hostname already exists."]}, status=400)
         for one in self.machines.values():
             taken = {nic["mac_address"] for nic in one["interface_set"]} & set(macs)
             if taken:
@@ -389,6 +396,8 @@ class Region:
 
     def _tags(self, call: Call, rest: list[str]) -> web.Response:
         if not rest:
+            if dict(call.form)["name"] in self.tags:
+                return web.json_response({"name": ["Tag with this Name already exists."]}, status=400)
             self.tags.add(dict(call.form)["name"])
             return web.json_response({"name": dict(call.form)["name"]})
         if rest[0] not in self.tags:

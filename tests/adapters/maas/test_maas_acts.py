@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Callable
 from dataclasses import replace
@@ -71,6 +72,25 @@ async def test_a_create_that_is_there_already_asks_to_look_again(client: Make, r
     with pytest.raises(UnavailableError) as caught:
         await client([NODE]).create(spec_of(NODE, MACS[0]))
     assert caught.value.code == "hostname-in-use"
+
+
+async def test_what_a_device_or_controller_has_cannot_be_adopted(client: Make, region: Region) -> None:
+    region.others = {NODE.name}
+    with pytest.raises(RefusedError, match="no machine of that MAAS has it.*devices and controllers") as caught:
+        await client([NODE]).create(spec_of(NODE, *MACS))
+    assert "has this hostname" in str(caught.value)
+    region.others = {MACS[1].text}
+    with pytest.raises(RefusedError, match="already in use on printer; no machine of that MAAS has it"):
+        await client([NODE]).create(spec_of(NODE, *MACS))
+    assert region.machines == {}
+
+
+async def test_a_rack_that_misses_a_tag_makes_it_once(client: Make, region: Region) -> None:
+    nodes = [node_at(unit) for unit in range(1, 7)]
+    maas = client(nodes)
+    await asyncio.gather(*(maas.create(spec_of(node, mac(node.unit or 0), tags=("h100",))) for node in nodes))
+    assert [one["tag_names"] for one in region.machines.values()] == [["h100"]] * 6
+    assert region.writes().count("POST tags/") > 1, "several found it missing"
 
 
 async def test_adopt_gives_name_power_place_tags_and_the_missing_port(client: Make, region: Region) -> None:

@@ -37,3 +37,20 @@ async def test_a_password_that_is_hidden_is_no_difference(client: Make, region: 
     system_id = region.add(node.name, [mac(3).text])
     region.machines[system_id]["_power"] = {"power_address": node.bmc_address, "power_user": "root"} | shown
     assert await client([node]).power_drift(system_id, spec_of(node)) == ""
+
+
+async def test_the_host_is_named_where_a_bmc_lists_another_system_first(client: Make, region: Region) -> None:
+    """MAAS's redfish driver presses the first system's button unless it is given a node id."""
+    node = node_at(3)
+    maas = client([node])
+    await maas.create(spec_of(node, mac(3)))
+    system_id = next(iter(region.machines))
+    known = region.machines[system_id]["_power"]
+    assert "node_id" not in known
+    second = spec_of(node, mac(3), node_id="System_0")
+    assert await maas.power_drift(system_id, second) == "node id empty → System_0"
+    await maas.adopt(system_id, second)
+    assert region.machines[system_id]["_power"]["node_id"] == "System_0"
+    assert await maas.power_drift(system_id, second) == ""
+    # Where we have no wish, what a hand wrote there is left alone.
+    assert await maas.power_drift(system_id, spec_of(node, mac(3))) == ""
