@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from provision.engine.context import Context
 from provision.model.decision import Outcome, Seen, Stuck
@@ -54,6 +55,9 @@ class Settlement:
         self._findings: dict[str, tuple[Finding, ...]] = {}
         self._shared: tuple[Ticket, ...] = ()
         self._watched: dict[str, tuple[Evidence, ...]] = {}
+        self._halted: dict[str, StuckNode] = {}
+        self._facts: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._one_at_a_time = asyncio.Lock()
 
     async def begin(self) -> None:
         """Remember which tickets several nodes share: they close only when all of these were seen well in this run."""
@@ -68,33 +72,52 @@ class Settlement:
         await self._say(node, seen.findings)
         self._findings[node.name] = _joined(self._findings.get(node.name, ()), seen.findings)
         self._watch(node, seen.evidence)
+        if facts := _facts(seen.evidence):
+            self._facts[node.name] = facts
         await self._keep([item for item in seen.evidence if item.reading not in _PLAIN], seen.gaps)
         await self._settle(node, self._findings[node.name], seen.evidence)
 
     async def stuck(self, wave: Sequence[StuckNode]) -> Mapping[str, Ending]:
-        """Nodes that are stuck together: what they share becomes one ticket, the rest one per node."""
-        shared = self._causes({one.node.name: one.verdict for one in wave}, self._nodes)
-        union = tuple(item for one in wave for item in one.evidence) if shared else ()
-        tickets: dict[str, list[str]] = {one.node.name: [] for one in wave}
-        endings: dict[str, Ending] = {}
+        """Nodes that are stuck together: what they share becomes one ticket, the rest one per node.
+
+        Those that were settled earlier in this run are looked at again with them: a common cause takes over what was
+        written for one node alone. The endings of such nodes are among the answers.
+        """
+        async with self._one_at_a_time:
+            return await self._stuck(wave)
+
+    async def _stuck(self, wave: Sequence[StuckNode]) -> Mapping[str, Ending]:
+        fresh = {one.node.name for one in wave}
+        self._halted |= {one.node.name: one for one in wave}
+        well = {name: Verdict((), facts=facts) for name, facts in self._facts.items()}
+        verdicts = {name: replace(one.verdict, facts=_facts(one.evidence)) for name, one in self._halted.items()}
+        everywhere = self._causes(well | verdicts, self._nodes)
+        shared = tuple(cause for cause in everywhere if fresh & set(cause.nodes))
+        concerned = {**dict.fromkeys(fresh), **dict.fromkeys(name for cause in shared for name in cause.nodes)}
+        tickets: dict[str, list[str]] = {name: [] for name in concerned if name in self._halted}
         own: dict[str, tuple[Finding, ...]] = {}
-        for one in wave:
-            name = one.node.name
-            own[name] = without(name, one.verdict, shared).findings
-            first_of = tuple(cause for cause in shared if cause.node == name)
-            findings = (*own[name], *first_of)
-            self._findings[name] = findings
-            self._watch(one.node, one.evidence)
-            await self._say(one.node, findings)
-            await self._keep(one.evidence, one.gaps)
-            for ticket in await self._settle(one.node, findings, union if first_of else one.evidence):
+        # Whoever stands first for a shared cause opens its ticket, before the others say that it explains theirs.
+        for name in sorted(tickets, key=lambda name: all(cause.node != name for cause in shared)):
+            one = self._halted[name]
+            own[name] = without(name, one.verdict, everywhere).findings
+            theirs = tuple(cause for cause in shared if name in cause.nodes)
+            first_of = tuple(cause for cause in theirs if cause.node == name)
+            told = tuple(replace(cause, dispatch=Dispatch.NEVER) for cause in theirs if cause.node != name)
+            self._findings[name] = (*own[name], *first_of)
+            if name in fresh:
+                self._watch(one.node, one.evidence)
+                await self._keep(one.evidence, one.gaps)
+            await self._say(one.node, self._findings[name] if name in fresh else first_of)
+            seen = tuple(e for n in self._halted.values() for e in n.evidence) if first_of else one.evidence
+            for ticket in await self._settle(one.node, (*self._findings[name], *told), seen):
                 for holder in {name, *ticket.nodes} & tickets.keys():
                     tickets[holder].append(ticket.id)
-        for one in wave:
-            name = one.node.name
-            theirs = (*own[name], *(cause for cause in shared if name in cause.nodes))
-            endings[name] = Ending(_outcome(one.stuck, theirs), one.stuck.why, tuple(dict.fromkeys(tickets[name])))
-        return endings
+        return {name: self._ending(name, own[name], shared, tickets[name]) for name in tickets}
+
+    def _ending(self, name: str, own: Sequence[Finding], shared: Sequence[Finding], tickets: Sequence[str]) -> Ending:
+        stuck = self._halted[name].stuck
+        theirs = (*own, *(cause for cause in shared if name in cause.nodes))
+        return Ending(_outcome(stuck, theirs), stuck.why, tuple(dict.fromkeys(tickets)))
 
     async def finish(self) -> None:
         """All nodes are over: tickets that several of them share may close."""
@@ -144,7 +167,7 @@ class Settlement:
                     ask=ticket.ask,
                 )
             )
-            if change.kind is not ChangeKind.VERIFY:
+            if change.kind is not ChangeKind.VERIFY and not ticket.held_by:
                 still_open.append(ticket)
         return tuple(still_open)
 
@@ -168,9 +191,18 @@ class Settlement:
                 )
 
 
+def _facts(evidence: Sequence[Evidence]) -> tuple[tuple[str, str], ...]:
+    """Versions and model of a node, as its BMC says them."""
+    for item in evidence:
+        if item.source == "redfish/host":
+            said = ((name, item.values.get(name)) for name in ("model", "bmc_firmware", "bios_version"))
+            return tuple((name, str(value)) for name, value in said if value)
+    return ()
+
+
 def merged(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     """The verdict with what the stage itself had found beside it, each once."""
-    return Verdict(_joined(verdict.findings, findings), verdict.gaps)
+    return replace(verdict, findings=_joined(verdict.findings, findings))
 
 
 def _joined(base: Sequence[Finding], more: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -115,10 +115,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What triage makes of one node's evidence."""
+    """What triage makes of one node's evidence.
+
+    ``facts`` are versions and models by name, for what several nodes have in common.
+    """
 
     findings: tuple[Finding, ...]
     gaps: tuple[Gap, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
 
     @property
     def blocking(self) -> tuple[Finding, ...]:

@@ -66,6 +66,8 @@ class Ticket:
     new_serial: str = ""
     part_number: str = ""
     serial: str = ""
+    # What several machines share, in words, when that explains this one: nobody is sent for it meanwhile.
+    held_by: str = ""
 
 
 class Found(StrEnum):

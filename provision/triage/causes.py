@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from provision.model.evidence import Part, PartKind
 from provision.model.finding import Action, Category, Dispatch, Finding
+from provision.triage.facts import label
 from provision.triage.rules import Role, Rule
 from provision.triage.scene import pdu_of
 
@@ -74,6 +75,8 @@ def _role(finding: Finding, rules: Mapping[str, Rule]) -> Role:
 
 
 def _explains(cause: Finding, other: Finding, rules: Mapping[str, Rule]) -> bool:
+    if not _carries(cause, other):
+        return False
     rule = rules.get(cause.rule)
     names = rule.explains if rule is not None else ()
     if any(fnmatchcase(name, pattern) for pattern in names for name in (other.rule, other.category, other.component)):
@@ -82,6 +85,26 @@ def _explains(cause: Finding, other: Finding, rules: Mapping[str, Rule]) -> bool
     # and what is only wrong in software explains no more than its rule says.
     can_cause = cause.hardware and cause.category not in {Category.PSU, Category.THERMAL}
     return _role(other, rules) is Role.CASCADE and _role(cause, rules) is Role.ROOT and can_cause
+
+
+def _carries(cause: Finding, other: Finding) -> bool:
+    """False if a cable inside the box cannot have taken the part along: it hangs elsewhere.
+
+    What hangs on what is the BMC's word where it gives one. Else the printed names: risers carry cards, backplanes
+    carry bays.
+    """
+    if cause.category is not Category.INTERNAL_CABLE or cause.part.kind is not PartKind.CABLE:
+        return True
+    places = {label(cause.part.name), label(cause.part.locator)}
+    parent = label(other.part.parent or "")
+    if parent in places:
+        return True
+    in_bay = other.part.kind is PartKind.DRIVE and label(other.part.locator).startswith("bay")
+    if any(place.startswith("riser") for place in places):
+        return not in_bay and not parent.startswith("riser")
+    if any(place.startswith("backplane") for place in places):
+        return in_bay or other.part.kind not in {PartKind.GPU, PartKind.NIC, PartKind.PORT}
+    return True
 
 
 def _with(cause: Finding, explained: Sequence[Finding]) -> Finding:
@@ -145,26 +168,35 @@ def swap(one: Finding, other: Finding) -> Finding:
 
 def _one_pdu(findings: list[Finding], feeds: Sequence[str]) -> list[Finding]:
     """Several supplies of one node without input, all fed by one PDU: the PDU is asked about, once."""
-    dark = [f for f in findings if f.component == "power_feed" and f.part.kind is PartKind.PSU]
+    supplies = [f for f in findings if f.part.kind is PartKind.PSU]
+    dark = [f for f in supplies if f.component == "power_feed"]
     pdus = {feed_of_finding(f, feeds) for f in dark}
     if len(dark) < 2 or len(pdus) != 1 or "" in pdus:
         return findings
-    return [*(f for f in findings if all(f is not d for d in dark)), dark_pdu(dark, pdus.pop(), ())]
+    pdu = pdus.pop()
+    # One supply that lives on it proves the PDU: then these are cords or outlets.
+    silent = {number_of(f.part.locator) for f in supplies}
+    if any(pdu_of(feed) == pdu and number not in silent for number, feed in enumerate(feeds, start=1)):
+        return findings
+    return [*(f for f in findings if all(f is not d for d in dark)), dark_pdu(dark, pdu, ())]
 
 
 def dark_pdu(dark: Sequence[Finding], pdu: str, nodes: tuple[str, ...]) -> Finding:
     """One finding for a PDU that left several supplies without input, of one machine or of ``nodes``."""
     first = dark[0]
-    who = f"{len(nodes)} machines" if nodes else first.node
+    supplies = {(i.node, i.part.name) for f in dark for i in f.evidence if i.part.kind is PartKind.PSU}
+    number = len(supplies) or len(dark)
+    count = f"{number} supplies of {listed(nodes)}" if nodes else f"all {number} supplies of {first.node}"
     return replace(
         first,
         rule="PDU-DARK",
+        component="rack_power",
         part=Part(PartKind.RACK if nodes else PartKind.PSU, pdu, f"PDU {pdu}"),
         action=Action.CHECK_POWER_FEED,
         escalate=None,
         dispatch=Dispatch.NOW,
-        ask=f"Check {pdu} itself (breaker, inlet, display): every supply of {who} that hangs on it has no input.",
-        why=f"{len(dark)} supplies without input share {pdu}; one cause is likelier than many cords",
+        ask=f"Check {pdu} itself (inlet, breaker, display): {count} that hang on it have no input.",
+        why=f"{number} supplies without input share {pdu}; one cause is likelier than many cords",
         confidence=max(0.9, first.confidence),
         peer_end=pdu,
         evidence=tuple(item for f in dark for item in f.evidence)[:20],
@@ -173,8 +205,19 @@ def dark_pdu(dark: Sequence[Finding], pdu: str, nodes: tuple[str, ...]) -> Findi
     )
 
 
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Some names and how many more: tickets name the machines they are about."""
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
 def feed_of_finding(finding: Finding, feeds: Sequence[str]) -> str:
     """The PDU of the supply that a finding speaks of, by its printed number; empty if the inventory has none."""
-    digits = "".join(c for c in finding.part.locator if c.isdigit())
-    number = int(digits) if 0 < len(digits) < 4 else 0
+    number = number_of(finding.part.locator)
     return pdu_of(feeds[number - 1]) if 0 < number <= len(feeds) else ""
+
+
+def number_of(locator: str) -> int:
+    """The printed number (``PSU 2``: 2); 0 if there is none, or more than a row of parts can have."""
+    digits = "".join(c for c in locator if c.isdigit())
+    return int(digits) if 0 < len(digits) < 4 else 0

@@ -16,6 +16,7 @@ from provision.model.evidence import Evidence, PartKind
 from provision.model.finding import Action, Category, Dispatch, Finding
 from provision.model.node import Node
 from provision.model.ticket import ChangeKind, Ticket, TicketChange, TicketStatus
+from provision.triage.fleet import FEEDS, explains, takes
 from provision.triage.verify import looked_well
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
@@ -29,7 +30,10 @@ def desk(
     tickets: Sequence[Ticket],
     now: datetime,
 ) -> tuple[TicketChange, ...]:
-    """Moves for one node. Findings for which nobody goes open nothing; they still keep a ticket from closing."""
+    """Moves for one node. Findings for which nobody goes open nothing; they still keep a ticket from closing.
+
+    What several machines share takes over: a ticket of one of them that it explains is held, nobody is sent for it.
+    """
     changes: list[TicketChange] = []
     held = {key_of(node, finding) for finding in findings}
     for finding in findings:
@@ -38,7 +42,16 @@ def desk(
         key = key_of(node, finding)
         mine = [t for t in tickets if t.dedupe_key == key]
         standing = next((t for t in reversed(mine) if t.status.is_open), mine[-1] if mine else None)
-        changes.append(_open(node, finding, key, now) if standing is None else _again(node, finding, standing, now))
+        over = next((t for t in tickets if takes(t, node, finding)), None) if len(finding.nodes) < 2 else None
+        if over is not None and (standing is None or not standing.status.is_open):
+            changes.append(TicketChange(ChangeKind.SEEN_AGAIN, over, f"seen again on {node.name}: {finding.why}"))
+        elif standing is None:
+            changes.append(_open(node, finding, key, now))
+        else:
+            changes.append(
+                _again(node, finding, replace(standing, held_by=over.locator if over else ""), standing, now)
+            )
+    changes += _holding(node, findings, tickets, now)
     for ticket in tickets:
         mine_too = ticket.node == node.name or node.name in ticket.nodes
         if not ticket.status.is_open or not mine_too or ticket.dedupe_key in held:
@@ -53,6 +66,23 @@ def desk(
     return tuple(changes)
 
 
+def _holding(
+    node: Node, findings: Sequence[Finding], tickets: Sequence[Ticket], now: datetime
+) -> Sequence[TicketChange]:
+    """Open tickets of this node that a cause of several machines explains: they wait for its repair."""
+    shared = [finding for finding in findings if len(finding.nodes) > 1]
+    mine = [t for t in tickets if t.node == node.name and len(t.nodes) < 2 and t.status.is_open and not t.held_by]
+    found = [(ticket, cause) for ticket in mine for cause in shared if explains(cause, ticket)]
+    return [
+        TicketChange(
+            ChangeKind.SEEN_AGAIN,
+            replace(ticket, held_by=_clean(cause.part.locator, 200), updated_at=now),
+            f"{cause.part.locator} explains it, seen on {len(cause.nodes)} machines: nobody is sent for this one",
+        )
+        for ticket, cause in found
+    ]
+
+
 def key_of(node: Node, finding: Finding) -> str:
     """``site|asset|category|locator``; a shared cause belongs to the rack, not to one of its machines."""
     asset = node.rack if len(finding.nodes) > 1 else node.asset_tag or node.service_tag or node.name
@@ -61,8 +91,11 @@ def key_of(node: Node, finding: Finding) -> str:
 
 def _speaks_of(ticket: Ticket, finding: Finding) -> bool:
     """The part itself, or for what several machines share, anything of the kind on one of them."""
-    if len(ticket.nodes) > 1 and finding.node in ticket.nodes and finding.category is ticket.category:
+    if len(finding.nodes) > 1 and explains(finding, ticket):
         return True
+    if len(ticket.nodes) > 1 and finding.node in ticket.nodes and finding.category is ticket.category:
+        # A supply that is broken itself says nothing of the PDU before it.
+        return ticket.rule != "PDU-DARK" or finding.component in FEEDS
     return finding.part.kind is ticket.part_kind and finding.part.name == ticket.part_name
 
 
@@ -109,7 +142,7 @@ def _written(ticket: Ticket, node: Node, finding: Finding) -> Ticket:
         ask=_clean(finding.ask, 500),
         rule=finding.rule,
         peer_end=_clean(finding.peer_end, 200),
-        nodes=finding.nodes,
+        nodes=tuple(sorted({*ticket.nodes, *finding.nodes})) if ticket.status.is_open else finding.nodes,
         priority=priority(finding),
         verify=verify_step(node, finding),
         part_number=_said(finding, "model") or ticket.part_number,
@@ -126,8 +159,9 @@ def _said(finding: Finding, name: str) -> str:
     return ""
 
 
-def _again(node: Node, finding: Finding, standing: Ticket, now: datetime) -> TicketChange:
-    written = _written(standing, node, finding)
+def _again(node: Node, finding: Finding, released: Ticket, standing: Ticket, now: datetime) -> TicketChange:
+    """``released`` is the standing ticket, held as it is to be from here on."""
+    written = _written(released, node, finding)
     if standing.status in {TicketStatus.VERIFIED, TicketStatus.DONE_BY_TECHNICIAN}:
         said = "closed" if standing.status is TicketStatus.VERIFIED else "reported done"
         reopened = replace(

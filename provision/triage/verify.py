@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from provision.model.evidence import Evidence, PartKind, Reading
 from provision.model.finding import Action, Category
-from provision.model.node import Node
+from provision.model.node import Cable, Node
 from provision.model.ticket import Ticket
 from provision.triage.cabling import as_planned, cable_locator, port_of
 from provision.triage.facts import WELL, label, live
@@ -28,6 +28,8 @@ def looked_well(ticket: Ticket, node: Node, looked_at: Sequence[Evidence]) -> st
     """
     seen = live(looked_at)
     if len(ticket.nodes) > 1:
+        if ticket.part_kind is PartKind.CABLE and "+" in ticket.part_name:
+            return _swapped(ticket, seen)
         return _shared(ticket, seen)
     mine = [item for item in seen if item.node == node.name]
     if ticket.part_kind is PartKind.CABLE:
@@ -87,6 +89,26 @@ def _cable(ticket: Ticket, node: Node, seen: Sequence[Evidence]) -> str | None:
     return "; ".join(said) or None
 
 
+def _swapped(ticket: Ticket, seen: Sequence[Evidence]) -> str | None:
+    """Two cables of two machines: both have a link, and LLDP hears on each what the ticket says belongs there.
+
+    Links alone prove nothing, they were up while the cables were in each other's place.
+    """
+    said = []
+    names, ends = ticket.part_name.split("+"), ticket.peer_end.split(" and ")
+    if not len(names) == len(ends) == len(ticket.nodes):
+        return None
+    for node, name, far in zip(ticket.nodes, names, ends, strict=True):
+        switch, _, port = far.partition(" ")
+        plan = Cable(name, switch, port.removeprefix("port "))
+        mine = [item for item in seen if item.node == node]
+        link, heard = port_of(plan, mine, "redfish/ports"), port_of(plan, mine, "redfish/lldp")
+        if link is None or link.reading is not Reading.UP or heard is None or as_planned(plan, heard) is not True:
+            return None
+        said.append(f"{node} {heard.part.locator} hears {far}")
+    return "; ".join(said)
+
+
 def _inside(ticket: Ticket, seen: Sequence[Evidence]) -> str | None:
     under = [item for item in seen if item.part.parent == ticket.part_name]
     if under:
@@ -110,6 +132,8 @@ def _shared(ticket: Ticket, seen: Sequence[Evidence]) -> str | None:
     for name in ticket.nodes:
         mine = [item for item in seen if item.node == name and item.part.kind in kinds]
         bad = _BAD - ({Reading.DOWN} if PartKind.PORT in kinds else set())
+        if ticket.rule == "PDU-DARK":
+            bad = frozenset({Reading.NO_INPUT})
         if not any(item.reading in WELL for item in mine) or any(item.reading in bad for item in mine):
             return None
     return f"all {len(ticket.nodes)} machines looked at"
