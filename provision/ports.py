@@ -23,6 +23,7 @@ from provision.model.profile import BootMethod, Goal, Profile
 from provision.model.run import Attempt, NodeState, Run
 from provision.model.secret import Credential, Secret
 from provision.model.site import Site
+from provision.model.slot import Ask, Brake, Slot, Tally
 from provision.model.ticket import Ticket, TicketChange
 
 
@@ -298,6 +299,42 @@ class Journal(Protocol):
 
     async def close(self) -> None:
         """Release the database."""
+
+
+class Gates(Protocol):
+    """Room for operations, turns and brakes: one book for all processes of a site. Every count is one transaction."""
+
+    async def take(self, run: str, asks: Sequence[Ask]) -> tuple[str, ...]:
+        """Give room in this order; for each empty, or what keeps it out, in words."""
+
+    async def hold(self, run: str, ask: Ask) -> None:
+        """The node is seen in this operation: a fact, no limit is asked."""
+
+    async def free(self, node: str, run: str | None = None) -> None:
+        """The operation is over; with ``run`` only if the slot is that run's."""
+
+    async def inherit(self, run: str, nodes: Sequence[str]) -> Mapping[str, str]:
+        """Operations in which earlier runs left these nodes; the slots are ``run``'s from here."""
+
+    async def slots(self) -> tuple[Slot, ...]:
+        """Who holds what, oldest first."""
+
+    async def turn(self, run: str, node: str, place: str, limit: int, window_s: float) -> float:
+        """Reserve the next moment at which no more than ``limit`` happen within ``window_s``; seconds until then."""
+
+    async def tally(
+        self, run: str, node: str, stage: str, places: Sequence[str], *, ok: bool, within_s: float
+    ) -> tuple[Tally, ...]:
+        """Count how an operation ended; what was counted in these places within ``within_s``, oldest first."""
+
+    async def brake(self, run: str, place: str, why: str) -> bool:
+        """Begin nothing more in this place; False if it is stopped already."""
+
+    async def brakes(self) -> tuple[Brake, ...]:
+        """What is stopped, oldest first."""
+
+    async def resume(self, places: Sequence[str]) -> None:
+        """Go on in these places; failures of before are forgotten."""
 
 
 class Desk(Protocol):

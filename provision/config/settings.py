@@ -15,9 +15,9 @@ from provision.config.secrets import SecretRef
 from provision.errors import MisconfiguredError
 from provision.model.node import Node
 from provision.model.secret import Credential
-from provision.model.site import Limits, PowerBy, Site
+from provision.model.site import BreakerRule, CanaryRule, Limits, PowerBy, Site
 
-_LIMITS = Limits()
+_LIMITS, _CANARY, _BREAKER = Limits(), CanaryRule(), BreakerRule()
 StageName = Literal["discover", "preflight", "enlist", "commission", "deploy", "configure", "accept"]
 
 
@@ -179,6 +179,20 @@ class _Limits(Strict):
     deployments: int = Field(default=_LIMITS.deployments, ge=1)
     image_gbps: float | None = Field(default=None, gt=0, description="what one rack controller can send, in Gbit/s")
     image_gb: float = Field(default=_LIMITS.image_gb, gt=0, description="size of an image, in GB")
+    installations: int | None = Field(default=None, ge=1, description="hosts that install from the mirror at once")
+    reboots_per_minute: int | None = Field(default=_LIMITS.reboots_per_minute, ge=1, description="machines started")
+    erasures_per_hour: int | None = Field(default=None, ge=1, description="machines whose disks are erased")
+
+
+class _Canary(Strict):
+    nodes: int = Field(default=_CANARY.nodes, ge=0, description="how many go first; 0: none")
+    above: int = Field(default=_CANARY.above, ge=0, description="only where a rack has more nodes than this to do")
+
+
+class _Breaker(Strict):
+    max_fail: int = Field(default=_BREAKER.max_fail, ge=1, description="more failures than this stop the place")
+    within_s: float = Field(default=_BREAKER.within_s, gt=0, description="within so many seconds")
+    wait_s: float = Field(default=_BREAKER.wait_s, ge=0, description="so long a run waits there for provision resume")
 
 
 class _Stage(Strict):
@@ -219,6 +233,8 @@ class SettingsSchema(Strict):
     bmc: _Bmc | None = None
     ssh: _Ssh = _Ssh()
     limits: _Limits = _Limits()
+    canary: _Canary = _Canary()
+    breaker: _Breaker = _Breaker()
     pace: float = Field(1.0, gt=0, le=100)
     stages: dict[StageName, _Stage] = Field(default_factory=dict)
     max_clock_offset_s: float = Field(60.0, gt=0)
@@ -295,6 +311,8 @@ class SettingsSchema(Strict):
             commissioning_scripts=self.commissioning_scripts,
             testing_scripts=self.testing_scripts,
             handover_power=self.handover_power,
+            canary=CanaryRule(**self.canary.model_dump()),
+            breaker=BreakerRule(**self.breaker.model_dump()),
         )
 
 

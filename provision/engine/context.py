@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -15,7 +15,10 @@ from provision.ports import Clock, Journal
 
 @dataclass
 class Context:
-    """One run: who may write, where its history goes, whether it is asked to stop."""
+    """One run: who may write, where its history goes, whether it is asked to stop.
+
+    ``plan`` are the only acts that may be sent to each node, as ``stage/step``; None: whatever the stages decide.
+    """
 
     run: Run
     journal: Journal
@@ -24,6 +27,7 @@ class Context:
     admission: Admission
     emit: Callable[[Event], None]
     stopping: bool = False
+    plan: Mapping[str, frozenset[str]] | None = None
     tickets: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def now(self) -> datetime:

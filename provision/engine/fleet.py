@@ -9,10 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from provision.engine.admission import Admission
+from provision.engine.admission import Admission, Over
+from provision.engine.brakes import Brakes
 from provision.engine.breaker import CredentialBreaker
+from provision.engine.canary import Canary
 from provision.engine.context import Context
+from provision.engine.gates import LocalGates
 from provision.engine.gather import gather
+from provision.engine.patience import Patience
 from provision.engine.pauses import Pauses
 from provision.engine.reconcile import Halted, Pass, Passed, Pause, Walk
 from provision.engine.settle import FleetCauses, Settlement, StuckNode, merged
@@ -23,7 +27,7 @@ from provision.model.node import Node
 from provision.model.profile import Goal, Profile
 from provision.model.run import NodeState, Run
 from provision.model.site import Site
-from provision.ports import Clock, Desk, Journal, Judge, Stage, Tools
+from provision.ports import Clock, Desk, Gates, Journal, Judge, Stage, Tools
 
 ToolsFor = Callable[[Node, Goal], Tools]
 """Builds the tools of one node for one run.
@@ -42,7 +46,9 @@ class Fleet:
     """Runs the passes of all nodes of one run, within the site's limits. One Fleet per run.
 
     Takes the leases (``journal.start_run``), keeps the heartbeat, records every event in the journal and hands it to
-    ``emit``, gives the leases back. ``fleet_causes`` is ``provision.triage.fleet.fleet``.
+    ``emit``, gives the leases back. ``fleet_causes`` is ``provision.triage.fleet.fleet``. ``gates`` is the book of
+    slots that all processes of the site share (by default one of this run alone), ``over`` looks whether an operation that a
+    run left behind has ended, ``plan`` are the only acts that may be sent (``stage/step`` by node).
     """
 
     def __init__(
@@ -58,10 +64,17 @@ class Fleet:
         tools_for: ToolsFor,
         emit: Callable[[Event], None],
         closing: Closing | None = None,
+        gates: Gates | None = None,
+        over: Over | None = None,
+        plan: Mapping[str, frozenset[str]] | None = None,
     ) -> None:
         self._closing = closing
         self._stages = tuple(stages)
-        self._journal = journal
+        patience = Patience(clock, self._tell)
+        self._journal = patience.journal(journal)
+        self._gates = patience.gates(gates or LocalGates(clock))
+        self._over = over
+        self._plan = plan
         self._clock = clock
         self._site = site
         self._judge = judge
@@ -69,7 +82,6 @@ class Fleet:
         self._causes = fleet_causes
         self._tools_for = tools_for
         self._emit = emit
-        self._admission = Admission(site.limits)
         self._breaker = CredentialBreaker()
         self._pauses = Pauses(clock)
         # Passes are short; this keeps the sockets of a whole site from being open at one moment.
@@ -99,12 +111,16 @@ class Fleet:
             RefusedError: another live run holds one of the nodes.
             MisconfiguredError: the store cannot be written; what goes on in MAAS does so by itself.
         """
-        context = Context(run, self._journal, self._clock, self._site, self._admission, self._emit, self._stopping)
+        admission = self._admission_of(run, nodes, profiles)
+        context = Context(
+            run, self._journal, self._clock, self._site, admission, self._emit, self._stopping, self._plan
+        )
         self._context = context
         started_s, status = self._clock.monotonic(), 1
         await self._journal.start_run(run)
         heart = asyncio.create_task(self._beat(context))
         try:
+            await admission.inherit(nodes)
             await self._bring_up(context, nodes, profiles, may_erase)
             if self._closing is not None and not context.stopping:
                 await self._closing(self._ended)
@@ -126,9 +142,23 @@ class Fleet:
         self._stopping = True
         if self._context is not None:
             self._context.stopping = True
-        self._admission.release_all()
+            self._context.admission.release_all()
         self._breaker.close()
         self._pauses.end()
+
+    def _admission_of(self, run: Run, nodes: Sequence[Node], profiles: Mapping[str, Profile]) -> Admission:
+        site = self._site
+        return Admission(
+            site.limits,
+            gates=self._gates,
+            run=run.id,
+            clock=self._clock,
+            pace=site.pace,
+            canary=Canary(site.canary, nodes, profiles),
+            brakes=Brakes(site.breaker, nodes, profiles, self._gates, run.id, site.pace),
+            wait_s=site.breaker.wait_s,
+            over=self._over,
+        )
 
     async def _bring_up(
         self, context: Context, nodes: Sequence[Node], profiles: Mapping[str, Profile], may_erase: frozenset[str]
@@ -177,11 +207,17 @@ class Fleet:
         except MisconfiguredError as error:
             self._fatal = self._fatal or error
             self.request_stop()
+        except RefusedError as error:
+            # The store refuses only a run that was taken over: whoever holds the node goes on with it.
+            self._taken_over(error)
+            with suppress(MisconfiguredError):
+                await self._ends(context, node, self._stage_of(walk), Outcome.INTERRUPTED, str(error), (), walk)
         except Exception:
             await self._bug(context, node, walk, traceback.format_exc())
         finally:
             self._move(node, None)
-            self._admission.hold(node, "")
+            with suppress(MisconfiguredError, RefusedError):
+                await context.admission.leave(node, goes_on=walk is not None and bool(walk.going_on))
             if walk is not None:
                 await walk.tools.bmc.close()
         if self._fatal is None:
@@ -191,14 +227,18 @@ class Fleet:
         while not context.stopping:
             match await self._pass(context, walk):
                 case Pause() as pause:
-                    await self._rest(context, walk, pause)
+                    if stopped := await self._rest(context, walk, pause):
+                        return await self._end(context, walk, Outcome.NEEDS_US, stopped)
                 case Passed() as passed:
                     await settlement.passed(walk.node, passed.seen)
+                    await self._tally(context, walk, passed.stage, ok=True, why="")
+                    context.admission.passed(walk.node, passed.stage)
                     if passed.last:
                         return await self._end(context, walk, Outcome.READY, passed.note)
                     self._move(walk.node, walk.index)
                     await self._settle_waves(context, settlement)
                 case Halted() as halted:
+                    await self._tally(context, walk, halted.stage, ok=False, why=halted.stuck.why)
                     return await self._halted(context, walk, halted)
                 case None:
                     if not context.stopping:
@@ -231,15 +271,25 @@ class Fleet:
                 )
                 await context.record(Said(context.now(), context.run.id, text, level="error"))
 
-    async def _rest(self, context: Context, walk: Walk, pause: Pause) -> None:
+    async def _tally(self, context: Context, walk: Walk, stage: str, *, ok: bool, why: str) -> None:
+        """Operations that end are counted; where too many fail, nothing more is begun."""
+        if walk.carried != stage or context.stopping:
+            return
+        for text in await context.admission.brakes.tell(walk.node, stage, ok=ok, why=why):
+            await context.record(Said(context.now(), context.run.id, text, level="error"))
+
+    async def _rest(self, context: Context, walk: Walk, pause: Pause) -> str:
+        """Wait; empty, or why the node waited in vain."""
         if pause.slot and not context.stopping:
             began = self._clock.monotonic()
-            await self._admission.turn(walk.node, pause.slot)
+            why = await context.admission.turn(walk.node, pause.slot)
             walk.excuse(self._clock.monotonic() - began)
-        elif pause.seconds > 0:
+            return why
+        if pause.seconds > 0:
             await self._pauses.sleep(pause.seconds * self._site.pace)
         else:
             await asyncio.sleep(0)
+        return ""
 
     async def _halted(self, context: Context, walk: Walk, halted: Halted) -> None:
         """Ask every probe that still answers; judge; wait for the others of the wave."""
@@ -303,11 +353,25 @@ class Fleet:
 
     async def _bug(self, context: Context, node: Node, walk: Walk | None, trace: str) -> None:
         """Our own fault: this node ends, the trace is in the journal, the others go on."""
-        stage = walk.stage.name if walk is not None else self._stages[0].name
+        stage = self._stage_of(walk)
         why = f"a bug of ours in {stage}: {trace.strip().splitlines()[-1]}"
         with suppress(MisconfiguredError):
             await context.record(Said(context.now(), context.run.id, trace, node=node.name, level="bug"))
             await self._ends(context, node, stage, Outcome.NEEDS_US, why, (), walk)
+
+    def _stage_of(self, walk: Walk | None) -> str:
+        return walk.stage.name if walk is not None else self._stages[0].name
+
+    def _taken_over(self, error: RefusedError) -> None:
+        if "taken over" not in self._said:
+            self._said.add("taken over")
+            self._tell(f"{error}; this run stops")
+        self.request_stop()
+
+    def _tell(self, text: str) -> None:
+        """Show what cannot be written down at this moment."""
+        if self._context is not None:
+            self._emit(Said(self._context.now(), self._context.run.id, text, level="error"))
 
     async def _beat(self, context: Context) -> None:
         """Say that the run is alive; without its lease it may write no longer."""
@@ -319,8 +383,7 @@ class Fleet:
                 self._fatal = self._fatal or error
                 self.request_stop()
             except RefusedError as error:
-                self._emit(Said(context.now(), context.run.id, f"{error}; this run stops", level="error"))
-                self.request_stop()
+                self._taken_over(error)
 
     async def _say_what_goes_on(self, context: Context) -> None:
         text = ", ".join(

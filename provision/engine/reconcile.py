@@ -8,6 +8,7 @@ from datetime import datetime
 
 from provision.engine.answers import answer_evidence, answer_gap, peer_of
 from provision.engine.context import Context
+from provision.engine.turns import turns_of
 from provision.errors import CredentialRefusedError, GarbledError, PeerError, RefusedError, UnavailableError
 from provision.model.decision import Act, Decision, Done, Seen, Stuck, Wait
 from provision.model.event import Acted, StageEnded, StageStarted, Waited
@@ -20,6 +21,12 @@ UNKNOWN_PAUSE_S = 30.0
 # The rack's listing may be older than what was just written: so long, the node is read for itself.
 LISTING_S = 30.0
 FIRST_RETRY_S, LAST_RETRY_S = 5.0, 60.0
+_BEFORE = frozenset({"discover", "preflight", "enlist"})
+_BLIND_FOR = {
+    "commissioning": _BEFORE,
+    "deployment": _BEFORE | {"commission"},
+    "erasing": _BEFORE | {"commission"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ class Walk:
 
     The cursor lives in memory only: every run starts at the first stage and finds by looking how far the node is.
     ``proved``: a peer has answered; ``refused``: the BMC refused our credential; ``going_on``: the operation that goes
-    on in the machine, as last seen or begun.
+    on in the machine, as last seen or begun; ``carried``: the stage in which this run saw or began one.
     """
 
     def __init__(
@@ -71,6 +78,8 @@ class Walk:
         self.proved = False
         self.refused = False
         self.going_on = ""
+        self.carried = ""
+        self._ripe: dict[tuple[str, str], float] = {}
         self._stages = stages
         self._context = context
         self._may_erase = may_erase
@@ -150,12 +159,15 @@ class Walk:
         """Do what was decided. ``may_act`` is False for what the look before a write decided anew."""
         match decision:
             case Done(note):
-                self._hold("")
+                await self._hold("")
                 return await self._done(seen, note)
             case Stuck():
+                if self._error is None:
+                    # The machine was looked at and is in no operation any more; a peer's silence says nothing of it.
+                    self.going_on = ""
                 return await self._halt(seen, decision)
             case Wait(why, pause_s, operation):
-                self._hold(operation)
+                await self._hold(operation)
                 if self._overdue():
                     return await self._halt(seen, Stuck(f"{why} ({self._limit_text()})"))
                 await self._waits(why, pause_s)
@@ -163,9 +175,16 @@ class Walk:
             case Act():
                 return await self._act(seen, decision) if may_act else Pause(0)
 
-    def _hold(self, operation: str) -> None:
+    async def _hold(self, operation: str) -> None:
+        admission = self._context.admission
+        held = admission.held(self.node)
+        if not operation and admission.inherited(self.node) and self.stage.name in _BLIND_FOR.get(held, ()):
+            # This stage sees nothing of what an earlier run left going on.
+            return
         self.going_on = operation
-        self._context.admission.hold(self.node, operation)
+        if operation:
+            self.carried = self.stage.name
+        await admission.hold(self.node, operation)
 
     def _deadline_s(self) -> float:
         site, stage = self._context.site, self.stage
@@ -197,6 +216,8 @@ class Walk:
     def _refusal(self, act: Act) -> Stuck | None:
         """Why this act may not be sent at all."""
         stage, site, name = self.stage, self._context.site, self.node.name
+        if (plan := self._context.plan) is not None and f"{stage.name}/{act.step.name}" not in plan.get(name, ()):
+            return Stuck(f"{act.step.name} at {stage.name} is not in the plan ({act.why}): plan again", ours=True)
         if act.erases and not self._may_erase:
             return Stuck(
                 f"{act.step.name} would erase {name} ({act.why}), and this run may not: provision reimage {name} "
@@ -217,11 +238,12 @@ class Walk:
         if (refusal := self._refusal(act)) is not None:
             return await self._halt(seen, refusal)
         if not act.operation:
-            self._hold("")
-        elif not context.stopping and not admission.try_hold(self.node, act.operation):
-            full = admission.full(self.node, act.operation) or "others wait longer"
+            await self._hold("")
+        elif not context.stopping and (full := await admission.try_hold(self.node, act.operation)):
             await self._waits(f"{act.step.name} waits for a slot: {full}", 0)
             return Pause(0, slot=act.operation)
+        if not context.stopping and (left_s := await self._turn_in(act)) > 0:
+            return Pause(left_s / context.site.pace)
         if context.stopping:
             return Pause(0)
         journal, stage = context.journal, self.stage.name
@@ -234,6 +256,24 @@ class Walk:
             )
             return await self._follow(seen, again, may_act=False)
         return await self._send(attempt, seen, act)
+
+    async def _turn_in(self, act: Act) -> float:
+        """Seconds until this act may be sent: machines start and are erased only so often."""
+        site, key, now = self._context.site, (self.stage.name, act.step.name), self._context.clock.monotonic()
+        if key not in self._ripe:
+            waits = [0.0]
+            for place, limit, window_s in turns_of(act, site):
+                gates, run = self._context.admission.gates, self._context.run.id
+                waits.append(await gates.turn(run, self.node.name, place, limit, window_s * site.pace))
+            # A turn that was reserved for another act is lost.
+            self._ripe = {key: now + max(waits)}
+        left_s = self._ripe[key] - now
+        if left_s <= 0.001:
+            del self._ripe[key]
+            return 0.0
+        self.excuse(left_s)
+        await self._waits(f"{act.step.name} waits {left_s / site.pace:.0f} s for its turn", left_s)
+        return left_s
 
     async def _send(self, attempt: int, seen: Seen, act: Act) -> Pass:
         result, detail, stuck = "sent", "", None
@@ -258,6 +298,8 @@ class Walk:
             proof = answer_evidence(self.node.name, self._error, context.now())
             return await self._halt(replace(seen, evidence=(*seen.evidence, *proof)), stuck)
         self._why, self.going_on = "", act.operation
+        if act.operation:
+            self.carried = self.stage.name
         await self._stands("working", act.why)
         return Pause(max(act.pause_s, UNKNOWN_PAUSE_S) if result == "unknown" else act.pause_s)
 

@@ -24,6 +24,9 @@ class Limits:
 
     ``image_gbps`` is what one rack controller can send (Gbit/s), ``image_gb`` the size of an image (GB): so many nodes
     may install behind one rack controller that each still gets its image within ``IMAGE_PATIENCE_S``.
+    ``installations`` are hosts in waves of playbooks, which all install from one mirror. Machines that start at once
+    draw their inrush current at once and flood fabric managers: ``reboots_per_minute`` counts those that we or MAAS
+    start. None: no limit.
     """
 
     in_flight: int = 512
@@ -32,6 +35,9 @@ class Limits:
     deployments: int = 32
     image_gbps: float | None = None
     image_gb: float = 4.0
+    installations: int | None = None
+    reboots_per_minute: int | None = 240
+    erasures_per_hour: int | None = None
 
     @property
     def per_rack_controller(self) -> int | None:
@@ -39,6 +45,29 @@ class Limits:
         if self.image_gbps is None:
             return None
         return max(1, int(self.image_gbps * IMAGE_PATIENCE_S / (self.image_gb * 8)))
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryRule:
+    """In a rack, profile and image with more than ``above`` nodes, ``nodes`` are commissioned and deployed first.
+
+    ``nodes`` 0: none goes ahead.
+    """
+
+    nodes: int = 1
+    above: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerRule:
+    """More than ``max_fail`` nodes of a rack, power feed, profile or image that fail within ``within_s`` stop it.
+
+    ``wait_s`` is how long a run waits there for ``provision resume`` before its nodes end.
+    """
+
+    max_fail: int = 3
+    within_s: float = 7200.0
+    wait_s: float = 14400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +93,5 @@ class Site:
     testing_scripts: tuple[str, ...] = ()
     handover_power: bool = False
     may_reset_bmc: bool = False
+    canary: CanaryRule = field(default_factory=CanaryRule)
+    breaker: BreakerRule = field(default_factory=BreakerRule)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, delete, func, insert, select, text, update
 from provision.model.slot import Ask, Brake, Slot, Tally
 from provision.store import leases
 from provision.store.database import Database
+from provision.store.journal import Store
 from provision.store.schema import brakes, runs, slot_places, slots, tallies, turns
 from provision.store.texts import Scrub, clean
 
@@ -183,6 +184,11 @@ class Gates:
             connection.execute(delete(tallies).where(tallies.c.node.in_(nodes)))
 
         await self._database.write("resume", work, durable=True)
+
+
+def gates_of(store: Store) -> Gates:
+    """The gates of a store, over the same database."""
+    return Gates(store._database, store._now, lambda: store.scrub)
 
 
 def _alone(connection: Connection) -> None:

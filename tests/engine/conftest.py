@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
+from provision.engine.admission import Over
 from provision.engine.fleet import Fleet
 from provision.engine.settle import FleetCauses
 from provision.model.decision import Outcome
@@ -14,7 +16,7 @@ from provision.model.event import Event, NodeEnded
 from provision.model.node import Node
 from provision.model.profile import Profile
 from provision.model.site import PowerBy, Site
-from provision.ports import Judge, Stage
+from provision.ports import Gates, Judge, Stage
 from provision.stages import BRING_UP
 from tests.fakes import (
     PROFILE,
@@ -46,6 +48,9 @@ class Bench:
     events: list[Event] = field(default_factory=list)
     bmcs: list[FakeBmc] = field(default_factory=list)
     watch: Callable[[Fleet, Event], None] = lambda fleet, event: None
+    gates: Gates | None = None
+    over: Over | None = None
+    plan: Mapping[str, frozenset[str]] | None = None
 
     async def up(self, *nodes: Node, may_erase: frozenset[str] = frozenset()) -> Mapping[str, NodeEnded]:
         """One run over the nodes (all by default)."""
@@ -67,6 +72,9 @@ class Bench:
             fleet_causes=self.causes,
             tools_for=tools_for(self.world, site=self.site, judge=self.judge, bmcs=self.bmcs),
             emit=emit,
+            gates=self.gates,
+            over=self.over,
+            plan=self.plan,
         )
         run = make_run(self.world, chosen, self.runs)
         ended = await fleet.run(run, chosen, {"h100": self.profile}, may_erase=may_erase)
@@ -76,6 +84,13 @@ class Bench:
     async def outcomes(self, *nodes: Node) -> dict[str, Outcome]:
         """How a run ends, by node."""
         return {name: ended.outcome for name, ended in (await self.up(*nodes)).items()}
+
+    async def with_beside(self, beside: Coroutine[None, None, None]) -> dict[str, Outcome]:
+        """A run while something else goes on, and both to their ends."""
+        task = asyncio.ensure_future(beside)
+        outcomes = await self.outcomes()
+        await task
+        return outcomes
 
 
 MakeBench = Callable[..., Bench]
