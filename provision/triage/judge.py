@@ -63,8 +63,14 @@ def weigh(node: Node, evidence: Sequence[Evidence], rules: Sequence[Rule]) -> tu
     scene = Scene(node, evidence)
     groups: dict[tuple[Category, str], list[Hit]] = {}
     places: dict[tuple[Category, str], str] = {}
-    for rule in rules:
+    spoken: set[int] | None = None
+    for rule in sorted(rules, key=lambda rule: rule.last):
+        if rule.last and spoken is None:
+            first = [other for other in rules if not other.last]
+            spoken = {id(item) for item in evidence if _spoken_of(item, first)}
         for hit in scene.hits(rule):
+            if rule.last and spoken is not None and id(hit.evidence) in spoken:
+                continue
             place = fill(rule.locator, hit.words)
             key = (rule.category, label(place))
             groups.setdefault(key, []).append(hit)

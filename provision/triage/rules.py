@@ -64,7 +64,8 @@ class Match:
 class Rule:
     """One row of triage (docs/how-to/write-a-rule.md explains each field). ``where`` is ``file: id`` for complaints.
 
-    ``times`` is how many hits it takes, ``spread`` over how many different parts.
+    ``times`` is how many hits it takes, ``spread`` over how many different parts. A rule that comes ``last`` is asked
+    only of lines that no other rule speaks of.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Rule:
     hardware: bool | None = None
     times: int = 1
     spread: int = 1
+    last: bool = False
     needs: tuple[Match, ...] = ()
     unless: tuple[Match, ...] = ()
     explains: tuple[str, ...] = ()
@@ -97,7 +99,7 @@ class Rule:
 _MATCH_FIELDS = {"source", "kind", "reading", "severity", "code", "text", "values", "same_part"}
 _RULE_FIELDS = {
     *("id", "source", "match", "part_kind", "locator", "peer_end", "category", "component", "action", "escalate"),
-    *("ask", "dispatch", "weight", "role", "hardware", "times", "spread", "needs", "unless", "explains", "cleared_by"),
+    *("ask", "dispatch", "weight", "role", "hardware", "times", "spread", "last", "needs", "unless", "explains", "cleared_by"),
     *("beaten_by", "fires_on", "silent_on", "because"),
 }
 _WANTED = ("id", "source", "match", "category", "component", "action", "ask", "dispatch", "because")
@@ -217,6 +219,7 @@ def parse_rule(raw: Any, file: str, number: int) -> Rule:
         hardware=None if hardware is None else bool(hardware),
         times=int(_number(raw.get("times", 1), where, "times", 1, 1000)),
         spread=int(_number(raw.get("spread", 1), where, "spread", 1, 1000)),
+        last=bool(raw.get("last", False)),
         needs=_conditions(raw.get("needs"), where, "needs"),
         unless=_conditions(raw.get("unless"), where, "unless"),
         explains=_strings(raw.get("explains"), where, "explains"),

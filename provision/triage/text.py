@@ -7,14 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from provision.model.evidence import Evidence, Part, PartKind, Reading, Value
+from provision.triage.facts import label
+from provision.triage.grammar import said
 from provision.triage.patterns import MAX_LINE
+from provision.triage.places import BDF as _BDF
+from provision.triage.places import place
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)|[\x00-\x08\x0b-\x1f\x7f]")
 _CODE = re.compile(r"(?:^|[\s.:\[])((?:PDR|VDR|ENC|BAT|PR)\d{1,4}|[A-Z]{2,4}\d{3,4})\b")
-_BDF = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
+
+# Where a line is an event of the machine. Elsewhere only a line that names a part is read as one: software speaks of
+# memory, drives and power too.
+_SPOKEN = frozenset({"lclog", "sel", "iml", "redfish", "sensors", "log"})
+_PROSE = frozenset({"console", "healthcheck", "maas"})
+_METAL = frozenset({PartKind.PSU, PartKind.FAN, PartKind.DIMM, PartKind.DRIVE})
 
 # A heading names the thing that the following lines speak of, until the next heading.
 _HEADINGS: tuple[tuple[PartKind, re.Pattern[str]], ...] = (
@@ -32,24 +42,6 @@ _HEADINGS: tuple[tuple[PartKind, re.Pattern[str]], ...] = (
         re.compile(r"(?i)^(?:smart log for nvme device:\s*|device:\s*|=+ ?)?(?:/dev/)?(?P<name>nvme\d+(?:n\d+)?)\b"),
     ),
 )
-# What a single line speaks of, the most telling first.
-_INLINE: tuple[tuple[PartKind, re.Pattern[str]], ...] = (
-    (PartKind.NVSWITCH, re.compile(rf"nvswitch\d*:.*?\(PCI:(?P<name>{_BDF})\)")),
-    (PartKind.GPU, re.compile(rf"\(PCI:(?P<name>{_BDF})\)")),
-    (
-        PartKind.GPU,
-        re.compile(r"\bGPU ?(?:at )?(?:PCI:)?(?P<name>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?)"),
-    ),
-    (PartKind.NIC, re.compile(rf"mlx5_core (?P<name>{_BDF})")),
-    (PartKind.DRIVE, re.compile(r"\bnvme (?P<name>nvme\d+)\b")),
-    (PartKind.DRIVE, re.compile(r"\b(?P<name>nvme\d+n\d+)(?:p\d+)?\b")),
-    (PartKind.DIMM, re.compile(r"\b(?P<name>(?:CPU_SrcID#\S+DIMM#\d+)|(?:P\d-)?DIMM[_ ]?[A-Z]\d{1,2}|P\d-DIMM\w+)")),
-    (PartKind.PSU, re.compile(r"(?P<name>PSU\.Slot\.\d+)")),
-    (PartKind.PSU, re.compile(r"(?i)\b(?:power supply|psu|ps) ?#?(?P<number>\d)\b")),
-    (PartKind.PCIE, re.compile(r"(?P<name>\bslot \d+)\b", re.IGNORECASE)),
-    (PartKind.FAN, re.compile(r"(?P<name>\bFan ?\d+[AB]?\b)")),
-    (PartKind.PCIE, re.compile(r"\b(?P<name>[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\b")),
-)
 
 
 def clean(raw: str) -> str:
@@ -63,7 +55,7 @@ def read(text: str, kind: str, node: str, now: datetime) -> tuple[Evidence, ...]
     The part is what the line names, else what the heading above it names, else the node. ``values``: ``under`` (the
     heading's name), ``line`` (its number from 1), and what ``decode`` reads.
     """
-    lines = tuple(_lines(text, kind, node, now))
+    lines = _ended(tuple(_lines(text, kind, node, now)))
     return (*lines, *_against_plan(lines, node, now))
 
 
@@ -81,12 +73,30 @@ def _lines(text: str, kind: str, node: str, now: datetime) -> Iterator[Evidence]
         values: dict[str, Value] = {"line": number}
         if heading is not None:
             values["under"] = heading.name
-        part = _inline(line) or heading or whole
+        named = place(line)
+        part = named or heading or whole
         code = found[1] if (found := _CODE.search(line)) else None
+        if kind in _SPOKEN or (kind in _PROSE and named is not None and named.kind in _METAL):
+            values |= said(line, named.kind if named is not None else None)
         values |= decode(line)
         # Undated lines keep their order, so that a later "restored" ends an earlier "lost" and not the other way.
         at = now + timedelta(microseconds=number)
         yield Evidence(node, part, Reading.EVENT, f"text/{kind}", at, line, code, values=values)
+
+
+def _ended(lines: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """The lines, with the state ``over`` where a later line calls the same thing of the same part well again."""
+    told: list[Evidence] = []
+    well: set[tuple[object, str]] = set()
+    for item in reversed(lines):
+        thing, state = item.values.get("thing"), item.values.get("state")
+        key = (thing, label(item.part.locator))
+        if state == "clear":
+            well.add(key)
+        elif state is not None and key in well:
+            item = replace(item, values={**item.values, "state": "over"})
+        told.append(item)
+    return tuple(reversed(told))
 
 
 def _heading(line: str) -> Part | None:
@@ -95,14 +105,6 @@ def _heading(line: str) -> Part | None:
             name = found["name"]
             shown = f"GPU {name}" if kind is PartKind.GPU and name.isdigit() else name
             return Part(kind, name, shown)
-    return None
-
-
-def _inline(line: str) -> Part | None:
-    for kind, pattern in _INLINE:
-        if found := pattern.search(line):
-            name = found.groupdict().get("name") or f"PSU {found['number']}"
-            return Part(kind, name, name)
     return None
 
 
@@ -121,7 +123,7 @@ _BITS = {"seat": (8, 9, 12, 16, 17, 24, 28), "signal": (21, 22), "ecc": (4, 5), 
 # How many are there and how many should be: people and tools write it in either order.
 _WANTED = r"(?:expect\w*|profile\w*|should (?:be|have|see)|inventory|plan\w*)"
 _COUNTS = (
-    re.compile(r"\b(?P<found>\d{1,5}) ?(?:of|/|out of|instead of) ?(?P<wanted>\d{1,5})\b(?![.:/]\d)"),
+    re.compile(r"(?<![\w/.:-])(?P<found>\d{1,5}) ?(?:of|/|out of|instead of) ?(?P<wanted>\d{1,5})\b(?![.:/]\d)"),
     re.compile(
         rf"(?i)\b{_WANTED}[^\d\n]{{1,40}}(?P<wanted>\d{{1,5}})\b.{{0,24}}?"
         r"\b(?:found|sees?|lists?|shows?|has|only|got)[^\d\n]{1,16}(?P<found>\d{1,5})\b"

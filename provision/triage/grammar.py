@@ -1,0 +1,147 @@
+"""What a line of any vendor's log says in two words: which thing, and in which state.
+
+Vendors word the same event in their own way; nearly all of them name a component and a state. Rules that match
+``thing`` and ``state`` speak of a kind of failure, not of a wording (rules/kinds.yaml). Source of the vocabularies:
+IPMI 2.0 tables 42-1 to 42-3 (sensor types and offsets), the registries of Dell (EEMI), HPE (IML), Lenovo (FQXSP...)
+and OpenBMC.
+"""
+
+from __future__ import annotations
+
+import re
+
+from provision.model.evidence import PartKind
+from provision.triage.patterns import MAX_LINE
+
+
+def _words(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.IGNORECASE)
+
+
+# The first that is found is the thing: a cable of a drive is a cable, the temperature of a CPU is a temperature.
+_THINGS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("gpu", _words(r"\bXid\b|NVRM")),
+    ("psu_redundancy", _words(r"(?:power|PSU|PS)\b.{0,40}redundan|redundan.{0,20}\b(?:power|PSU)|power unit\b.{0,40}redund")),
+    ("fan_redundancy", _words(r"\b(?:fans?|cooling)\b.{0,40}redundan|redundan.{0,20}\bfans?\b")),
+    ("psu", _words(r"power ?suppl(?:y|ies)|\bPSU|\bPS[ _-]?\d{1,2}\b|PwrSupply|\bpower (?:input|cord)\b")),
+    ("fan", _words(r"\bfans?\b|\bfan[ _#-]?(?:mod\w*)?[ _#-]?\d|\bFAN\w*\d|\btach\w*")),
+    ("leak", _words(r"\bleak(?:age|s)?\b|coolant|\bliquid\b")),
+    ("temp", _words(r"\btemp(?:erature)?s?\b|_temp\b|therm(?:al|trip)|over-?heat|overtemp|PROCHOT")),
+    ("cable", _words(r"\bcables?\b|\briser\b|backplane|interconnect\b|mezz\w* connector")),
+    ("battery", _words(r"\bbatter(?:y|ies)\b|\bVBAT\b|\bCMOS\b|coin cell")),
+    ("drive", _words(r"\b(?:disks?|drives?|SSDs?|HDDs?|NVMe\w*|storage device)\b|Disk\.Bay|physical ?drive")),
+    ("dimm", _words(r"DIMM|\bmemory\b(?! (?:of|on) GPU)|\bMEM_?\w?\d|\bECC\b")),
+    ("nvswitch", _words(r"NV ?Switch|NVLink")),
+    ("gpu", _words(r"\bGPUs?\b|\bGPU[ _]?\w*\d|\bSXM\d?|accelerator|\bHGX\b|baseboard GPU")),
+    ("nic", _words(r"\bNICs?\b|network (?:adapter|card|interface|controller|port)|ethernet|\bLOM\b|\bHCA\b|ConnectX|mlx5_\d")),
+    ("pcie", _words(r"\bPCI(?:e|-?X|[ -]?Express)?\b|\bslot[ _]?\d|\bbus (?:fatal|uncorrect|degraded|time)|Critical Interrupt|\bAER\b|PERR|SERR")),
+    ("cpu", _words(r"\bCPU|\bprocessors?\b|\bPROC[ _]?\d|CATERR|IERR|\bMCE?RR|machine check")),
+    ("voltage", _words(r"\bvolt(?:age|s)?\b|\bVRM?\b|VR(?: ?hot|_)|power ?good|\bP?\d{1,2}V\d?\w*|\bVCORE\b|\bVDD\w*|power rail")),
+    ("intrusion", _words(r"chassis|intrusion|\bbezel\b|\bcover\b")),
+    ("watchdog", _words(r"watchdog")),
+    ("system", _words(r"\bSEL\b|event log|System (?:Event|Firmware|Boot|ACPI)|OS (?:Boot|Critical|Stop)|\bPOST\b|\bBIOS\b|\bUEFI\b|Session Audit|\bBMC\b")),
+)  # fmt: skip
+_CLEAR = _words(
+    r"de-?assert|\brestored\b|return(?:ed|s)? to (?:a )?(?:normal|good|ok)|operating normally|\brecovered\b|\brepaired\b"
+    r"|now redundant|fully redundant|(?:is|are) redundant|successful\w*|\bcompleted?\b|\bcleared\b|\bis (?:now )?(?:ok|present|online|normal|good|healthy"
+    r"|functional|operational|active|installed|connected|inserted|available|working)\b|has been (?:inserted|installed|added|connected)|\binserted\b"
+    r"|within (?:range|limits|specif\w*)|to (?:normal|ok) state|below (?:the )?threshold|\bno (?:errors?|faults?|failures?|issues?|problems?)\b|without errors?"
+    r"|(?<![\d.])0 (?:errors|failures|faults)\b|\|\s*(?:ok|nominal)\s*(?:\||$)|\bnominal\b|upper (?:non-?)?(?:critical|recoverable) going low"
+    r"|lower (?:non-?)?(?:critical|recoverable) going high|threshold (?:is )?no longer|going (?:ok|normal)|no longer (?:assert|critical|in|above|below|exceed|degraded|failed)\w*|\bhealthy\b"
+    r'|"(?:MessageS|S)everity"\W{1,3}(?:OK|Informational)|\bhealth\W{1,3}OK\b'
+)
+_INFO = _words(
+    r"\btest (?:event|message|alert|trap)|log (?:area )?(?:was |is )?(?:reset|cleared)|logg(?:ed|ing) (?:in|out|on|off)\b|\blog(?:in|out)\b"
+    r"|boot completed|initiated by|powered (?:on|off|up|down)\b|power(?:ed)? cycled?|legacy (?:on|off) state|patrol read|rebuild (?:start|progress)"
+    r"|firmware (?:or software )?change|\baudit\b|time ?stamp|clock sync|inventory|new device|device installed|\bpresence detected\W{0,3}$|drive present\b(?!.{0,30}fault)"
+    r"|\bS[0-5]\b.{0,6}(?:G\d|soft-off|working)|\|\s*ns\s*(?:\||$)|session|consistency check|FQX\w{4}\d{4}I\b"
+)
+_STATES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "no_input",
+        _words(
+            r"(?:AC|input|DC|line|mains|utility) ?(?:power |voltage |feed )?(?:is |was |has been )?(?:lost|loss|missing|absent|fail|out[ -]of[ -]range|under)"
+            r"|(?:lost|loss of|no|without) (?:its )?(?:AC|input|DC|line|mains|power)\b|power lost|unplugged power|power cord|input lost"
+        ),
+    ),
+    ("predicted", _words(r"predict(?:ive|ed|s)|pre-?fail|imminent|wear-?out|end of life|life(?:time)? (?:exhausted|remaining 0)")),
+    ("trip", _words(r"therm(?:al)?[ -]?trip|over-?temp\w*|overheat|thermal shutdown|non-recoverable|protection trip")),
+    ("limit", _words(r"(?<!un)correct.{0,60}(?:limit|threshold|rate|exceed|disabled|storm|persist)|(?:limit|threshold|rate).{0,40}(?<!un)correct|ADDDC")),
+    (
+        "uncorrectable",
+        _words(
+            r"uncorrect|multi-?bit|double-?bit|\bfatal|PERR|SERR|CATERR|IERR|\bMC?ERR\b|poison|machine check|bus (?:time-?out|degraded)"
+            r"|unrecoverable|surprise|link training|parity"
+        ),
+    ),
+    ("correctable", _words(r"correctable|corrected|single-?bit")),
+    (
+        "critical",
+        _words(
+            r"(?:upper|lower) (?:critical|non-?recoverable)|critical (?:high|low|threshold|temp)|(?:above|below|exceed\w*|greater than|less than)"
+            r".{0,24}(?:critical|maximum|minimum|fatal)|\|\s*(?:cr|nr|ucr|lcr|unr|lnr)\s*(?:\||$)|crossed a critical"
+            r"|transition(?:ed)? to (?:critical|non-?recoverable)"
+        ),
+    ),
+    (
+        "warning",
+        _words(
+            r"non-?critical|warning (?:threshold|high|low)|(?:above|below|exceed\w*|greater than|less than).{0,24}warning|\|\s*(?:nc|unc|lnc)\s*(?:\||$)"
+            r"|crossed a warning|transition(?:ed)? to (?:non-?critical|warning)"
+        ),
+    ),
+    ("config", _words(r"mismatch|unsupported|not supported|population|incompatib|invalid config|config(?:uration)? error|not authori[sz]ed|unqualified")),
+    (
+        "absent",
+        _words(
+            r"\babsent\b|\bremoved\b|\bmissing\b|not (?:present|detected|found|installed|seated|inserted|populated|connected|plugged)|unplugged|disconnect\w*"
+            r"|\bpulled\b|\bopen circuit|extracted|no longer (?:present|detected|available|respond\w*|seen|enumerat\w*)"
+        ),
+    ),
+    (
+        "failed",
+        _words(
+            r"\bfail(?:ed|ure|s|ing)?\b|\bfault(?:y|ed|s)?\b|\berrors?\b|degraded|\boffline\b|\blost\b|unresponsive|not (?:respond\w*|functional|working|reachable)"
+            r"|\bproblems?\b|\bissues?\b|\bstopped\b|\bdead\b|(?<![\d.])0 ?RPM|\bdisabled\b|mapped out|out of range|\bcritical\b|inactive|\bbad\b|low\b|malfunction"
+        ),
+    ),
+)  # fmt: skip
+
+
+_OF_PART = {
+    PartKind.PSU: "psu",
+    PartKind.FAN: "fan",
+    PartKind.DIMM: "dimm",
+    PartKind.DRIVE: "drive",
+    PartKind.GPU: "gpu",
+    PartKind.NVSWITCH: "nvswitch",
+}
+# Things whose mere event is the news: an opened lid, a watchdog that bit.
+_SPEAKS = frozenset({"intrusion", "watchdog"})
+# What a line of a part may be about besides the part itself.
+_ABOUT = frozenset({"psu_redundancy", "fan_redundancy", "leak", "temp", "intrusion"})
+
+
+def said(line: str, part: PartKind | None = None) -> dict[str, str]:
+    """``thing`` and ``state`` of a line, or nothing if it does not name both.
+
+    ``part`` is the kind of part that the line names by its label, which tells more than a word.
+
+    ``state`` is ``clear`` (over, well, restored), ``info`` (an audit, a test, a boot), or the gravest that is named:
+    ``no_input``, ``predicted``, ``trip``, ``limit``, ``uncorrectable``, ``correctable``, ``critical``, ``warning``,
+    ``config``, ``absent``, ``failed``.
+    """
+    head = line[:MAX_LINE]
+    thing = next((name for name, pattern in _THINGS if pattern.search(head)), None)
+    if thing not in _ABOUT and part in _OF_PART:
+        thing = _OF_PART[part]
+    if thing is None:
+        return {"thing": "system", "state": "info"} if _INFO.search(head) else {}
+    if _CLEAR.search(head):
+        return {"thing": thing, "state": "clear"}
+    bad = next((name for name, pattern in _STATES if pattern.search(head)), None)
+    if _INFO.search(head) and bad in {None, "absent", "failed", "config"}:
+        return {"thing": thing, "state": "info"}
+    if bad is None and thing in _SPEAKS:
+        bad = "failed"
+    return {"thing": thing, "state": bad} if bad else {}
