@@ -35,8 +35,31 @@ SLOW = {
     "triage/test_soak.py",
 }
 
+# A file stays on one worker (its tests share a fleet): the longest are begun first, or one of them is alone at the end.
+LONGEST = (
+    "journeys/test_kill.py",
+    "journeys/test_bad_input.py",
+    "journeys/test_maas_kill_reimage.py",
+    "journeys/test_verbs.py",
+    "journeys/test_faults.py",
+    "journeys/test_maas_care.py",
+    "journeys/test_maas_reimage.py",
+    "journeys/test_maas_trouble.py",
+    "journeys/test_tickets.py",
+)
+
+
+def _turn(name: str) -> int:
+    if name in LONGEST:
+        return LONGEST.index(name)
+    return len(LONGEST) + (0 if name.startswith(("journeys/", "nspawn/")) else 1 if name in SLOW else 2)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    turns: dict[int, list[pytest.Item]] = {}
     for item in items:
-        if item.path.is_relative_to(HERE) and item.path.relative_to(HERE).as_posix() in SLOW:
+        name = item.path.relative_to(HERE).as_posix() if item.path.is_relative_to(HERE) else ""
+        if name in SLOW:
             item.add_marker(pytest.mark.slow)
+        turns.setdefault(_turn(name), []).append(item)
+    items[:] = [item for turn in sorted(turns) for item in turns[turn]]

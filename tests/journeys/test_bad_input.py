@@ -282,6 +282,7 @@ async def test_two_bmcs_that_show_one_mac(site_of: Start) -> None:
 
 async def test_two_runs_over_one_rack(site_of: Start) -> None:
     site: Site = await site_of(nodes=1)
+    site.world.inject(ONE, "bmc_busy", "3600")  # the first run waits here until everything was asked
     first = await site.start("bringup", "rack-12", "--output", "json")
     assert first.stdout is not None
     try:
@@ -295,6 +296,7 @@ async def test_two_runs_over_one_rack(site_of: Start) -> None:
         # Looking is allowed meanwhile.
         (row,) = (await site.provision("status", "--offline", "--output", "json")).json
         assert f"goes on in run {began['run']}" in row["next"]
+        site.world.repair(ONE)
         reading = asyncio.create_task(first.stdout.read())
         assert await asyncio.wait_for(first.wait(), DEADLINE_S) == 0
         await reading
