@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from provision.sim import find
+from provision.sim import find, strikes
 from provision.sim.ailments import ailment
-from provision.sim.parts import Fault, SimDrive, SimError, SimGpu, SimNic, SimPcieSlot
+from provision.sim.parts import Fault, SimError, SimNic
 
 if TYPE_CHECKING:
     from provision.sim.machine import SimMachine
@@ -101,109 +101,6 @@ def healthy_bios(nics: Iterable[SimNic]) -> dict[str, str]:
     }
 
 
-def _unplug(machine: SimMachine, name: str) -> None:
-    find.nic(machine, name).cabled = False
-
-
-def _swap(machine: SimMachine, name: str) -> None:
-    port = find.nic(machine, name)
-    head = port.planned_port.rstrip("0123456789")
-    # 24 ports away: the other half of the switch, which lies in another VLAN.
-    port.actual_port = f"{head}{int(port.planned_port.removeprefix(head) or 0) + 24}"
-
-
-def _cord_out(machine: SimMachine, number: str) -> None:
-    find.psu(machine, number).cord = False
-
-
-def _psu_dies(machine: SimMachine, number: str) -> None:
-    find.psu(machine, number).failed = True
-
-
-def _drive_gone(machine: SimMachine, bay: str) -> None:
-    find.drive(machine, bay).present = False
-
-
-def _drive_fails(machine: SimMachine, bay: str) -> None:
-    find.drive(machine, bay).failing = True
-
-
-def _narrow(machine: SimMachine, number: str) -> None:
-    find.slot(machine, number).width = 4
-
-
-def _gpu_gone(machine: SimMachine, number: str) -> None:
-    find.gpu(machine, number).present = False
-
-
-def _card_gone(machine: SimMachine, adapter: str) -> None:
-    for port in machine.nics:
-        if port.adapter == adapter:
-            port.present = False
-            find.slot(machine, str(port.slot)).present = False
-
-
-def _riser_off(machine: SimMachine, number: str) -> None:
-    hanging: list[SimGpu | SimNic | SimPcieSlot | SimDrive]
-    hanging = [*machine.gpus, *machine.nics, *machine.slots, *machine.drives]
-    for part in hanging:
-        if str(part.riser) == number:
-            part.present = False
-
-
-def _dimm_errs(machine: SimMachine, label: str) -> None:
-    find.dimm(machine, label).errors = True
-
-
-def _busy(machine: SimMachine, seconds: str) -> None:
-    machine.bmc_busy_until = machine.world.clock.seconds() + float(seconds)
-
-
-def _not_busy(machine: SimMachine, seconds: str) -> None:
-    machine.bmc_busy_until = 0.0
-
-
-def _clock_off(machine: SimMachine, count: str) -> None:
-    machine.bmc_clock_offset_s = float(count) * 3600
-
-
-def _clock_right(machine: SimMachine, count: str) -> None:
-    machine.bmc_clock_offset_s = 0.0
-
-
-def _pxe_off(machine: SimMachine, arg: str) -> None:
-    machine.bios |= {"PxeDev1EnDis": "Disabled", "HttpDev1EnDis": "Disabled"}
-
-
-def _pxe_on(machine: SimMachine, arg: str) -> None:
-    machine.bios |= {"PxeDev1EnDis": "Enabled", "HttpDev1EnDis": "Enabled"}
-
-
-def _dhcp_off(machine: SimMachine, arg: str) -> None:
-    machine.world.dhcp_dead_racks.add(machine.rack)
-
-
-def _dhcp_on(machine: SimMachine, arg: str) -> None:
-    others = (m for m in machine.world.machines.values() if m.rack == machine.rack and m is not machine)
-    if not any(other.has_fault("no_dhcp") for other in others):
-        machine.world.dhcp_dead_racks.discard(machine.rack)
-
-
-def _sicken(machine: SimMachine, name: str) -> None:
-    machine.sick.clear()
-    if name == "job_pending":
-        machine.queue_job({"ProcVirtualization": "Enabled"})
-    elif name == "ntp_on":
-        machine.ntp = True
-
-
-def _heal(machine: SimMachine, name: str) -> None:
-    if name == "job_pending":
-        machine.jobs = [job for job in machine.jobs if "ProcVirtualization" not in job.attributes]
-    elif name == "ntp_on":
-        machine.ntp = False
-
-
 def _line(message_id: str, text: str, severity: str = "Critical", *, fqdd: str = "", clears: bool = False) -> Says:
     """A log line whose text and FQDD may hold ``{arg}``; the argument is its only message argument."""
 
@@ -244,6 +141,18 @@ def _dimm_line(message_id: str, text: str, severity: str, *, clears: bool = Fals
     return write
 
 
+def _feed_lines(message_id: str, words: str, severity: str = "Critical", *, clears: bool = False) -> Says:
+    """A line for each supply on the PDU."""
+
+    def write(machine: SimMachine, pdu: str) -> tuple[Line, ...]:
+        numbers = [str(psu.number) for psu in machine.psus if strikes.pdu_of(psu.feed) == pdu]
+        return tuple(
+            Line(message_id, f"Power supply {n} {words}.", severity, (n,), f"PSU.Slot.{n}", clears) for n in numbers
+        )
+
+    return write
+
+
 def _gone_line(what: str, fqdds: Callable[[SimMachine, str], list[str]]) -> Says:
     def write(machine: SimMachine, arg: str) -> tuple[Line, ...]:
         return tuple(
@@ -277,7 +186,7 @@ FAULTS: dict[str, FaultKind] = {
         "a network cable is out",
         "NIC (default: the boot port)",
         find.port_name,
-        _unplug,
+        strikes.unplug,
         says=_link_line("NIC100", "down", "Warning"),
         at_post=True,
         ends=_link_line("NIC101", "started", "Informational", clears=True),
@@ -286,13 +195,21 @@ FAULTS: dict[str, FaultKind] = {
         "a network cable ends in another port of its switch, in another VLAN",
         "NIC (default: the boot port)",
         find.port_name,
-        _swap,
+        strikes.swap,
+    ),
+    "cables_swapped": FaultKind(
+        "the boot ports' cables of two machines end in each other's switch port",
+        "the other machine",
+        strikes.partner,
+        strikes.into_each_others,
+        strike=strikes.both,
+        mend=strikes.neither,
     ),
     "psu_cord_out": FaultKind(
         "a power cord is out",
         "PSU (default 2)",
         find.number("2", find.psu_numbers, "power supply"),
-        _cord_out,
+        strikes.cord_out,
         says=_line("PSU0003", "Power supply {arg} gets no input power.", fqdd="PSU.Slot.{arg}"),
         ends=_line(
             "PSU0017", "Power supply {arg} works normally.", "Informational", fqdd="PSU.Slot.{arg}", clears=True
@@ -302,17 +219,27 @@ FAULTS: dict[str, FaultKind] = {
         "a power supply is dead",
         "PSU (default 2)",
         find.number("2", find.psu_numbers, "power supply"),
-        _psu_dies,
+        strikes.psu_dies,
         says=_line("PSU0001", "Power supply {arg} failed.", fqdd="PSU.Slot.{arg}"),
         ends=_line(
             "PSU0017", "Power supply {arg} works normally.", "Informational", fqdd="PSU.Slot.{arg}", clears=True
         ),
     ),
+    "pdu_dead": FaultKind(
+        "a PDU of the rack gives no power: every machine on it has supplies without input",
+        "PDU (default: that of the first supply)",
+        strikes.pdu_name,
+        strikes.pdu_off,
+        strike=lambda machine, pdu: strikes.everywhere(machine, "pdu_dead", pdu),
+        mend=lambda machine, pdu: strikes.nowhere(machine, "pdu_dead", pdu),
+        says=_feed_lines("PSU0003", "gets no input power"),
+        ends=_feed_lines("PSU0017", "works normally", "Informational", clears=True),
+    ),
     "nvme_missing": FaultKind(
         "a data drive is not there",
         "bay (default 4)",
         find.number("4", find.bays, "bay"),
-        _drive_gone,
+        strikes.drive_gone,
         says=_drive_line("PDR1016", "is removed from disk bay", "Critical"),
         ends=_drive_line("PDR8", "is inserted in disk bay", "Informational", clears=True),
     ),
@@ -320,7 +247,7 @@ FAULTS: dict[str, FaultKind] = {
         "a data drive announces its failure",
         "bay (default 4)",
         find.number("4", find.bays, "bay"),
-        _drive_fails,
+        strikes.drive_fails,
         says=_drive_line("PDR1002", "announces its failure in disk bay", "Warning"),
         ends=_drive_line("PDR1017", "works normally in disk bay", "Informational", clears=True),
     ),
@@ -328,7 +255,7 @@ FAULTS: dict[str, FaultKind] = {
         "a PCIe link trained with four lanes of sixteen",
         "slot (default 38)",
         find.number("38", find.slot_numbers, "slot"),
-        _narrow,
+        strikes.narrow,
         at_post=True,
         says=_narrow_line,
     ),
@@ -336,7 +263,7 @@ FAULTS: dict[str, FaultKind] = {
         "a GPU is not detected",
         "GPU (default 3)",
         find.number("3", find.gpu_numbers, "GPU"),
-        _gpu_gone,
+        strikes.gpu_gone,
         says=_gone_line("Device", _gpu_fqdd),
         ends=_back_line("Device", _gpu_fqdd),
     ),
@@ -344,7 +271,7 @@ FAULTS: dict[str, FaultKind] = {
         "a network card is not detected",
         "card (default: the last one that is not the boot card)",
         find.card_name,
-        _card_gone,
+        strikes.card_gone,
         says=_gone_line("Device", _card_fqdd),
         ends=_back_line("Device", _card_fqdd),
     ),
@@ -352,7 +279,7 @@ FAULTS: dict[str, FaultKind] = {
         "a riser's cable is loose: every GPU, card and slot on it is gone",
         "riser (default 2)",
         find.number("2", find.risers, "riser"),
-        _riser_off,
+        strikes.riser_off,
         at_post=True,
         says=_line("HWC2011", "A cable of riser {arg} is not connected, or badly.", fqdd="Riser.{arg}"),
         ends=_line(
@@ -363,7 +290,7 @@ FAULTS: dict[str, FaultKind] = {
         "a memory module has uncorrectable errors",
         "socket (default A1)",
         find.socket,
-        _dimm_errs,
+        strikes.dimm_errs,
         at_post=True,
         says=_dimm_line("MEM0001", "Multi-bit memory errors are found on the memory device at", "Critical"),
         ends=_dimm_line("MEM0006", "A memory device is present at", "Informational", clears=True),
@@ -373,16 +300,28 @@ FAULTS: dict[str, FaultKind] = {
         "the BMC answers 503 for a while",
         "simulated seconds (default 60)",
         find.amount("60", "seconds"),
-        strike=_busy,
-        mend=_not_busy,
+        strike=strikes.busy,
+        mend=strikes.not_busy,
+    ),
+    "bmc_updated": FaultKind(
+        "a BMC update reports an internal cable as missing that is well",
+        "the version (default 7.20.30.00)",
+        lambda machine, version: version or "7.20.30.00",
+        at_post=True,
+        says=_line(
+            "HWC8010",
+            "The System Configuration Check operation resulted in the following issue: "
+            "Config Missing: Backplane Cable PLANAR_SL1 and BP_DST_SB1",
+        ),
+        ends=_line("HWC8011", "The System Configuration Check found no issue.", "Informational", clears=True),
     ),
     "bmc_stores_nothing": FaultKind("the BMC says that it stored the boot override and does not"),
     "bmc_sick": FaultKind(
         "the BMC misbehaves in one of the ways that real ones did",
         "a name of ailments, or a case (default R6)",
         ailment,
-        strike=_sicken,
-        mend=_heal,
+        strike=strikes.sicken,
+        mend=strikes.heal,
     ),
     "deploy_fails_once": FaultKind("the first installation fails"),
     "deploy_fails": FaultKind("every installation fails"),
@@ -391,11 +330,13 @@ FAULTS: dict[str, FaultKind] = {
         "the BMC's clock is wrong",
         "hours ahead (default 7)",
         find.amount("7", "hours"),
-        strike=_clock_off,
-        mend=_clock_right,
+        strike=strikes.clock_off,
+        mend=strikes.clock_right,
     ),
     "lockdown": FaultKind("the BMC's lockdown mode refuses changes of the configuration"),
-    "pxe_disabled": FaultKind("no network boot device is enabled in the BIOS", strike=_pxe_off, mend=_pxe_on),
+    "pxe_disabled": FaultKind(
+        "no network boot device is enabled in the BIOS", strike=strikes.pxe_off, mend=strikes.pxe_on
+    ),
     "disk_order": FaultKind("drives are numbered anew at each boot"),
-    "no_dhcp": FaultKind("nobody answers DHCP in the machine's rack", strike=_dhcp_off, mend=_dhcp_on),
+    "no_dhcp": FaultKind("nobody answers DHCP in the machine's rack", strike=strikes.dhcp_off, mend=strikes.dhcp_on),
 }

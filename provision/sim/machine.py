@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -172,6 +172,19 @@ class SimMachine:
     def boot_nic(self) -> SimNic:
         """The port that the cabling plan means for the network boot."""
         return next(nic for nic in self.nics if nic.boot)
+
+    @property
+    def bmc_version(self) -> str:
+        """Firmware that the BMC runs."""
+        return next((fault.arg for fault in self.faults if fault.kind == "bmc_updated"), self.family.bmc_version)
+
+    def refit(self, bay: str, drive: SimDrive) -> SimDrive:
+        """Put another drive into a bay for good; returns the one that was there."""
+        drives = self._healthy.drives
+        place = next(n for n, item in enumerate(drives) if str(item.bay) == bay and not item.boot)
+        old, drives[place] = drives[place], replace(drive, bay=drives[place].bay, id_path=drives[place].id_path)
+        self._derive()
+        return old
 
     def has_fault(self, kind: str) -> bool:
         """True if a fault of this kind is active."""

@@ -138,6 +138,18 @@ class World:
             machine.repair(fault)
         return mended
 
+    def swap_drives(self, one: tuple[str, str], other: tuple[str, str]) -> None:
+        """Somebody swaps the drives of two (machine, bay); a drive that fails goes on failing where it is put."""
+        here, there = self.by_name(one[0]), self.by_name(other[0])
+        failing = [(m, bay, Fault("nvme_failing", bay) in m.faults) for m, bay in ((here, one[1]), (there, other[1]))]
+        for machine, bay, fails in failing:
+            if fails:
+                machine.repair(Fault("nvme_failing", bay))
+        there.refit(other[1], here.refit(one[1], next(d for d in there.drives if d.locator == f"Bay {other[1]}")))
+        for (machine, bay, _), (_, _, fails) in zip(failing, reversed(failing), strict=True):
+            if fails:
+                machine.inject("nvme_failing", bay)
+
     @property
     def writes(self) -> Counter[str]:
         """Writes that all machines received, by name."""

@@ -122,7 +122,7 @@ def _manager(machine: SimMachine) -> Resource:
         },
         DateTime=stamp(machine.bmc_now()),
         DateTimeLocalOffset="-05:00",
-        FirmwareVersion=machine.family.bmc_version,
+        FirmwareVersion=machine.bmc_version,
         Links={
             **links("ManagerForServers", [SYSTEM]),
             **links("ManagerForChassis", [CHASSIS]),
