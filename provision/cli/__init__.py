@@ -32,6 +32,7 @@ VERBS = {
     "bmc": ("bmc", "bmc", "Restart BMCs, their clocks, sessions and firmware."),
     "history": ("look", "history", "A node's timeline."),
     "inventory": ("inventory", "inventory", "Check the inventory, or import a spreadsheet."),
+    "store": ("store", "store", "What is kept and where: info, check, prune, move."),
     "mirror": ("mirror", "mirror", "Compare the site's mirror with what the profiles need."),
     "sim": ("sim", "sim", "A simulated fleet to try everything on."),
 }

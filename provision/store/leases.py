@@ -7,6 +7,7 @@ import socket
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
@@ -18,6 +19,7 @@ from provision.store.texts import to_json
 
 # A run on another machine is judged by its last sign of life alone.
 SILENT_AFTER = timedelta(seconds=60)
+T = TypeVar("T")
 # SQLite takes a limited number of values in one statement.
 _CHUNK = 500
 
@@ -134,7 +136,7 @@ def release(connection: Connection, run_id: str, exit_status: int, now: datetime
     connection.execute(update(runs).where(runs.c.id == run_id).values(ended_at=now, exit_status=exit_status))
 
 
-def chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:
+def chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Pieces that one statement can take."""
     for start in range(0, len(items), _CHUNK):
         yield items[start : start + _CHUNK]
