@@ -54,6 +54,7 @@ async def gather(node: Node, tools: Tools, *, skip: frozenset[str] = frozenset()
         await book.ask(lambda: _readiness(book))
         await book.ask(lambda: _clock(book))
     machine: Machine | None = None
+    installed = node.ssh is not None
     if "maas" not in skip:
         machine = await _machine(book, skip)
         if machine is not None:
@@ -61,7 +62,10 @@ async def gather(node: Node, tools: Tools, *, skip: frozenset[str] = frozenset()
             system_id = machine.system_id
             await book.ask(lambda: _results(book, system_id))
             await book.ask(lambda: _events(book, system_id))
-    installed = node.ssh is not None if machine is None else machine.status is Status.DEPLOYED
+            installed = machine.status is Status.DEPLOYED
+        elif not any(gap.source == "maas" for gap in book.gaps):
+            # MAAS answered and knows no such machine: nothing of ours was ever installed there.
+            installed = False
     address = address_of(node, machine)
     if "ssh" not in skip and installed and address is not None and await book.ask(lambda: _checks(book, address)):
         book.evidence.append(well(node.name, "ssh", tools.clock.now()))

@@ -108,6 +108,7 @@ class Settlement:
                 self._watch(one.node, one.evidence)
                 await self._keep(one.evidence, one.gaps)
             await self._say(one.node, self._findings[name] if name in fresh else first_of)
+            await self._note(one.node, [c for c in theirs if c.node != name and c.dispatch is Dispatch.NEVER])
             seen = tuple(e for n in self._halted.values() for e in n.evidence) if first_of else one.evidence
             for ticket in await self._settle(one.node, (*self._findings[name], *told), seen):
                 for holder in {name, *ticket.nodes} & tickets.keys():
@@ -116,8 +117,13 @@ class Settlement:
 
     def _ending(self, name: str, own: Sequence[Finding], shared: Sequence[Finding], tickets: Sequence[str]) -> Ending:
         stuck = self._halted[name].stuck
-        theirs = (*own, *(cause for cause in shared if name in cause.nodes))
-        return Ending(_outcome(stuck, theirs), stuck.why, tuple(dict.fromkeys(tickets)))
+        causes = [cause for cause in shared if name in cause.nodes]
+        why = stuck.why
+        if causes:
+            # The stage saw this node alone and told what it would ask of a technician there.
+            told = [*causes, *(finding for finding in own if finding.dispatch is not Dispatch.NEVER)]
+            why = "; ".join(f"{finding.part.locator}: {finding.ask}" for finding in told)
+        return Ending(_outcome(stuck, (*own, *causes)), why, tuple(dict.fromkeys(tickets)))
 
     async def finish(self) -> None:
         """All nodes are over: tickets that several of them share may close."""
@@ -176,19 +182,25 @@ class Settlement:
         context = self._context
         for finding in findings:
             if finding.dispatch is Dispatch.NEVER:
-                await context.record(
-                    FindingMade(
-                        context.now(),
-                        context.run.id,
-                        node.name,
-                        rule=finding.rule,
-                        category=finding.category.value,
-                        locator=finding.part.locator,
-                        action=finding.action.value,
-                        dispatch=finding.dispatch.value,
-                        ask=finding.ask,
-                    )
-                )
+                await context.record(self._made(node, finding))
+
+    async def _note(self, node: Node, shared: Iterable[Finding]) -> None:
+        """What the first of several nodes was told stands in the history of the others too; it is shown once."""
+        for cause in shared:
+            await self._context.journal.record(self._made(node, cause))
+
+    def _made(self, node: Node, finding: Finding) -> FindingMade:
+        return FindingMade(
+            self._context.now(),
+            self._context.run.id,
+            node.name,
+            rule=finding.rule,
+            category=finding.category.value,
+            locator=finding.part.locator,
+            action=finding.action.value,
+            dispatch=finding.dispatch.value,
+            ask=finding.ask,
+        )
 
 
 def _facts(evidence: Sequence[Evidence]) -> tuple[tuple[str, str], ...]:

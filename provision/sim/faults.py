@@ -199,7 +199,7 @@ FAULTS: dict[str, FaultKind] = {
     ),
     "cables_swapped": FaultKind(
         "the boot ports' cables of two machines end in each other's switch port",
-        "the other machine",
+        "the other machine (default: the first)",
         strikes.partner,
         strikes.into_each_others,
         strike=strikes.both,

@@ -168,7 +168,8 @@ def nowhere(machine: SimMachine, kind: str, pdu: str) -> None:
 
 
 def partner(machine: SimMachine, arg: str) -> str:
-    """Another machine of the world. Raises SimError."""
+    """Another machine of the world; any by default. Raises SimError."""
+    arg = arg or next((name for name in machine.world.machines if name != machine.name), machine.name)
     if arg == machine.name:
         raise SimError("a machine cannot be swapped with itself; name another one")
     return machine.world.by_name(arg).name

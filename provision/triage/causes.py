@@ -184,7 +184,7 @@ def _one_pdu(findings: list[Finding], feeds: Sequence[str]) -> list[Finding]:
 def dark_pdu(dark: Sequence[Finding], pdu: str, nodes: tuple[str, ...]) -> Finding:
     """One finding for a PDU that left several supplies without input, of one machine or of ``nodes``."""
     first = dark[0]
-    supplies = {(i.node, i.part.name) for f in dark for i in f.evidence if i.part.kind is PartKind.PSU}
+    supplies = {(i.node, label(i.part.locator)) for f in dark for i in f.evidence if i.part.kind is PartKind.PSU}
     number = len(supplies) or len(dark)
     count = f"{number} supplies of {listed(nodes)}" if nodes else f"all {number} supplies of {first.node}"
     return replace(

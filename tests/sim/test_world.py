@@ -110,6 +110,35 @@ async def test_no_dhcp_strikes_the_whole_rack_until_its_last_fault_is_repaired(w
     assert world.dhcp_dead_racks == set()
 
 
+async def test_a_dead_pdu_strikes_every_machine_on_it(world: World) -> None:
+    world.inject("gpu-12-01", "pdu_dead")
+    dark = {name: [psu.number for psu in m.psus if not psu.cord] for name, m in world.machines.items()}
+    assert dark == {name: [1, 3, 5] for name in world.machines}
+    world.repair("gpu-12-02", "pdu_dead")
+    assert all(psu.giving for machine in world.machines.values() for psu in machine.psus)
+    assert not any(machine.faults for machine in world.machines.values())
+
+
+async def test_swapped_cables_end_in_each_others_port(world: World) -> None:
+    world.inject("gpu-12-01", "cables_swapped", "gpu-12-03")
+    ends = [(m.boot_nic.actual_switch, m.boot_nic.actual_port) for m in world.machines.values()]
+    assert ends == [("leaf-12a", "swp3"), ("leaf-12a", "swp2"), ("leaf-12a", "swp1")]
+    world.repair("gpu-12-03")
+    assert all(machine.boot_nic.as_planned and not machine.faults for machine in world.machines.values())
+    with pytest.raises(SimError, match="cannot be swapped with itself"):
+        world.inject("gpu-12-01", "cables_swapped", "gpu-12-01")
+
+
+async def test_a_failing_drive_fails_wherever_it_is_put(world: World) -> None:
+    here, there = world.by_name("gpu-12-01"), world.by_name("gpu-12-02")
+    world.inject(here.name, "nvme_failing", "2")
+    serial = here.drives[2].serial
+    world.swap_drives((here.name, "2"), (there.name, "6"))
+    assert (there.drives[6].serial, there.drives[6].failing, there.drives[6].locator) == (serial, True, "Bay 6")
+    assert not here.drives[2].failing
+    assert here.drives[2].serial != serial
+
+
 @pytest.mark.parametrize("kind", FAULTS)
 async def test_repair_undoes_every_fault(world: World, kind: str) -> None:
     machine = world.by_name("gpu-12-03")
@@ -118,7 +147,7 @@ async def test_repair_undoes_every_fault(world: World, kind: str) -> None:
     changed = (parts(machine), dict(machine.bios), set(world.dhcp_dead_racks), machine.bmc_clock_offset_s)
     read_elsewhere = {
         "bmc_dead", "bmc_busy", "bmc_stores_nothing", "deploy_fails_once", "deploy_fails", "commissioning_fails",
-        "lockdown", "disk_order", "bmc_sick",
+        "lockdown", "disk_order", "bmc_sick", "bmc_updated",
     }  # fmt: skip
     assert (changed == before) == (kind in read_elsewhere)
     assert machine.has_fault(kind)
