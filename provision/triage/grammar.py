@@ -26,8 +26,10 @@ _THINGS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("psu", _words(r"power ?suppl(?:y|ies)|\bPSU|\bPS[ _-]?\d{1,2}\b|PwrSupply|\bpower (?:input|cord)\b")),
     ("fan", _words(r"\bfans?\b|\bfan[ _#-]?(?:mod\w*)?[ _#-]?\d|\bFAN\w*\d|\btach\w*")),
     ("leak", _words(r"\bleak(?:age|s)?\b|coolant|\bliquid\b")),
-    ("temp", _words(r"\btemp(?:erature)?s?\b|_temp\b|therm(?:al|trip)|over-?heat|overtemp|PROCHOT")),
+    ("temp", _words(r"\btemp(?:erature)?s?\b|_temp\b|\d ?°?C  ?\(high|therm(?:al|trip)|over-?heat|overtemp|PROCHOT")),
     ("cable", _words(r"\bcables?\b|\briser\b|backplane|interconnect\b|mezz\w* connector")),
+    ("voltage", _words(r"\bvoltages?\b|\bVRMs?\b|\bVR\b|VR ?hot|power ?good|\bP\d{1,2}V\d?\w*|\bV(?:CORE|CC|DD|TT)\w*|power rail")),
+    ("raid_battery", _words(r"(?:PERC|RAID|controller|BBU|cache)\b.{0,40}\bbatter|\bBBU\b|cache (?:module|vault)|super ?cap")),
     ("battery", _words(r"\bbatter(?:y|ies)\b|\bVBAT\b|\bCMOS\b|coin cell")),
     ("drive", _words(r"\b(?:disks?|drives?|SSDs?|HDDs?|NVMe\w*|storage device)\b|Disk\.Bay|physical ?drive")),
     ("dimm", _words(r"DIMM|\bmemory\b(?! (?:of|on) GPU)|\bMEM_?\w?\d|\bECC\b")),
@@ -36,7 +38,6 @@ _THINGS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("nic", _words(r"\bNICs?\b|network (?:adapter|card|interface|controller|port)|ethernet|\bLOM\b|\bHCA\b|ConnectX|mlx5_\d")),
     ("pcie", _words(r"\bPCI(?:e|-?X|[ -]?Express)?\b|\bslot[ _]?\d|\bbus (?:fatal|uncorrect|degraded|time)|Critical Interrupt|\bAER\b|PERR|SERR")),
     ("cpu", _words(r"\bCPU|\bprocessors?\b|\bPROC[ _]?\d|CATERR|IERR|\bMCE?RR|machine check")),
-    ("voltage", _words(r"\bvolt(?:age|s)?\b|\bVRM?\b|VR(?: ?hot|_)|power ?good|\bP?\d{1,2}V\d?\w*|\bVCORE\b|\bVDD\w*|power rail")),
     ("intrusion", _words(r"chassis|intrusion|\bbezel\b|\bcover\b")),
     ("watchdog", _words(r"watchdog")),
     ("system", _words(r"\bSEL\b|event log|System (?:Event|Firmware|Boot|ACPI)|OS (?:Boot|Critical|Stop)|\bPOST\b|\bBIOS\b|\bUEFI\b|Session Audit|\bBMC\b")),
@@ -78,7 +79,7 @@ _STATES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "critical",
         _words(
-            r"(?:upper|lower) (?:critical|non-?recoverable)|critical (?:high|low|threshold|temp)|(?:above|below|exceed\w*|greater than|less than)"
+            r"(?:upper|lower) (?:critical|non-?recoverable)|critical (?:high|low|threshold|temp)|\bALARM\b|\(CRIT\)|(?:above|below|exceed\w*|greater than|less than)"
             r".{0,24}(?:critical|maximum|minimum|fatal)|\|\s*(?:cr|nr|ucr|lcr|unr|lnr)\s*(?:\||$)|crossed a critical"
             r"|transition(?:ed)? to (?:critical|non-?recoverable)"
         ),
@@ -102,7 +103,7 @@ _STATES: tuple[tuple[str, re.Pattern[str]], ...] = (
         "failed",
         _words(
             r"\bfail(?:ed|ure|s|ing)?\b|\bfault(?:y|ed|s)?\b|\berrors?\b|degraded|\boffline\b|\blost\b|unresponsive|not (?:respond\w*|functional|working|reachable)"
-            r"|\bproblems?\b|\bissues?\b|\bstopped\b|\bdead\b|(?<![\d.])0 ?RPM|\bdisabled\b|mapped out|out of range|\bcritical\b|inactive|\bbad\b|low\b|malfunction"
+            r"|\bproblems?\b|\bissues?\b|\bstopped\b|\bdead\b|(?<![\d.])0 ?RPM|\bdisabled\b|mapped out|out(?:side)?[ -](?:of )?(?:the )?range|\bcritical\b|inactive|\bbad\b|low\b|malfunction"
         ),
     ),
 )  # fmt: skip
@@ -136,7 +137,7 @@ def said(line: str, part: PartKind | None = None) -> dict[str, str]:
     if thing not in _ABOUT and part in _OF_PART:
         thing = _OF_PART[part]
     if thing is None:
-        return {"thing": "system", "state": "info"} if _INFO.search(head) else {}
+        return {"thing": "system", "state": "info"} if _INFO.search(head) or _CLEAR.search(head) else {}
     if _CLEAR.search(head):
         return {"thing": thing, "state": "clear"}
     bad = next((name for name, pattern in _STATES if pattern.search(head)), None)

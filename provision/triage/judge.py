@@ -67,7 +67,7 @@ def weigh(node: Node, evidence: Sequence[Evidence], rules: Sequence[Rule]) -> tu
     for rule in sorted(rules, key=lambda rule: rule.last):
         if rule.last and spoken is None:
             first = [other for other in rules if not other.last]
-            spoken = {id(item) for item in evidence if _spoken_of(item, first)}
+            spoken = {id(item) for item in evidence if any(scene.speaks(other, item) for other in first)}
         for hit in scene.hits(rule):
             if rule.last and spoken is not None and id(hit.evidence) in spoken:
                 continue

@@ -11,7 +11,7 @@ from provision.model.evidence import Evidence, PartKind, Reading
 from provision.model.finding import Action, Category, Dispatch, Finding
 from provision.model.node import Node
 from provision.triage.causes import first_causes
-from provision.triage.facts import CLEARS, live
+from provision.triage.facts import CLEARS, label, live
 from provision.triage.judge import weigh
 from provision.triage.patterns import MAX_LINE, compile_pattern
 from provision.triage.rules import Role, Rule, packaged_rules
@@ -49,7 +49,17 @@ def judge_text(
     if not found:
         return (_unknown(node, evidence),) if evidence else ()
     tried = any(_TRIED.search(item.text) for item in evidence if item.source == "text/context")
-    return tuple(sorted((_next_step(f) if tried else f for f in found), key=lambda f: _place(f, by_id)))
+    ordered = sorted((_next_step(f) if tried else f for f in found), key=lambda f: _place(f, by_id))
+    return tuple(_about_the_one_part(ordered, evidence))
+
+
+def _about_the_one_part(findings: Sequence[Finding], evidence: Sequence[Evidence]) -> list[Finding]:
+    """The findings, with the place that the first lacks where all lines together name one part only."""
+    named = {label(e.part.locator): e.part for e in evidence if e.part.kind is not PartKind.NODE}
+    first = findings[0]
+    if first.part.kind is not PartKind.NODE or len(named) != 1:
+        return list(findings)
+    return [replace(first, part=next(iter(named.values()))), *findings[1:]]
 
 
 def _place(finding: Finding, rules: dict[str, Rule]) -> tuple[bool, bool, bool]:

@@ -41,6 +41,7 @@ _INLINE: tuple[tuple[PartKind, re.Pattern[str]], ...] = (
     (PartKind.NVSWITCH, re.compile(r"(?i)(?P<name>\bnv ?switch[ _]?\d)\b")),
     (PartKind.GPU, re.compile(r"(?P<name>\bGPU[ _]?\d{1,2}|\bSXM[ _]?\d{1,2})\b(?!:)")),
     (PartKind.NIC, re.compile(r"\b(?P<name>mlx5_\d+)\b")),
+    (PartKind.PORT, re.compile(r"\b(?P<name>(?:en[opsx]\d\w*|ens\w*\d|eth\d+|ib(?:s|p)?\d\w*|bond\d+))\b(?!\.\w)")),
     (PartKind.PCIE, re.compile(r"(?i)(?P<name>\b(?:pcie?[ _-]?)?slot[ _#:]?\d{1,2})\b")),
     (PartKind.CPU, re.compile(r"(?P<name>\b(?:CPU|PROC|Processor)[ _]?\d{1,2})\b(?!:)")),
     (PartKind.PCIE, re.compile(r"\b(?P<name>[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\b")),

@@ -45,6 +45,10 @@ class Scene:
         found = self._all(match)
         return any(same_place(e, hit) for e in found) if match.same_part else bool(found)
 
+    def speaks(self, rule: Rule, item: Evidence) -> bool:
+        """True if the rule knows the sign and what it needs is there, even if something speaks against it."""
+        return matches(rule.match, item) is not None and all(self.holds(need, item) for need in rule.needs)
+
     def hits(self, rule: Rule) -> list[Hit]:
         """Every piece of evidence that the rule speaks of, with its conditions checked."""
         found = []

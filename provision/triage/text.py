@@ -62,6 +62,7 @@ def read(text: str, kind: str, node: str, now: datetime) -> tuple[Evidence, ...]
 def _lines(text: str, kind: str, node: str, now: datetime) -> Iterator[Evidence]:
     whole = Part(PartKind.NODE, node, node)
     heading: Part | None = None
+    smi: dict[str, float] = {}
     for number, raw in enumerate(text.splitlines(), 1):
         line = clean(raw[: 4 * MAX_LINE])[:MAX_LINE]
         if not line.strip():
@@ -78,7 +79,7 @@ def _lines(text: str, kind: str, node: str, now: datetime) -> Iterator[Evidence]
         code = found[1] if (found := _CODE.search(line)) else None
         if kind in _SPOKEN or (kind in _PROSE and named is not None and named.kind in _METAL):
             values |= said(line, named.kind if named is not None else None)
-        values |= decode(line)
+        values |= decode(line) | _smi_link(line, smi)
         # Undated lines keep their order, so that a later "restored" ends an earlier "lost" and not the other way.
         at = now + timedelta(microseconds=number)
         yield Evidence(node, part, Reading.EVENT, f"text/{kind}", at, line, code, values=values)
@@ -108,6 +109,26 @@ def _heading(line: str) -> Part | None:
     return None
 
 
+_SMI = re.compile(r"^ *(?P<name>PCIe Generation|Link Width|Max|Current)(?: *: (?P<value>\d{1,2})x? *)?$")
+
+
+def _smi_link(line: str, kept: dict[str, float]) -> dict[str, Value]:
+    """``slow`` and ``narrow`` of nvidia-smi's block on the PCIe link, told at its line ``Current``."""
+    found = _SMI.search(line)
+    if found is None:
+        return {}
+    name, value = found["name"], found["value"]
+    if value is None:
+        kept.clear()
+        kept["width"] = float(name == "Link Width")
+    elif name == "Max" and "width" in kept:
+        kept["max"] = float(value)
+    elif name == "Current" and "max" in kept:
+        less = float(value) < kept["max"]
+        return {"narrow": less} if kept["width"] else {"slow": less}
+    return {}
+
+
 _LIMITED = re.compile(
     r"limited by (?P<speed>[\d.]+) GT/s PCIe x(?P<width>\d+) link.{0,80}"
     r"capable of [\d.]+ Gb/s with (?P<top>[\d.]+) GT/s PCIe x(?P<most>\d+)"
@@ -121,13 +142,14 @@ _BITS = {"seat": (8, 9, 12, 16, 17, 24, 28), "signal": (21, 22), "ecc": (4, 5), 
 
 
 # How many are there and how many should be: people and tools write it in either order.
-_WANTED = r"(?:expect\w*|profile\w*|should (?:be|have|see)|inventory|plan\w*)"
+_WANTED = r"(?:expect\w*|want\w*|profile\w*|should (?:be|have|see)|inventory|plan\w*)"
 _COUNTS = (
     re.compile(r"(?<![\w/.:-])(?P<found>\d{1,5}) ?(?:of|/|out of|instead of) ?(?P<wanted>\d{1,5})\b(?![.:/]\d)"),
     re.compile(
         rf"(?i)\b{_WANTED}[^\d\n]{{1,40}}(?P<wanted>\d{{1,5}})\b.{{0,24}}?"
         r"\b(?:found|sees?|lists?|shows?|has|only|got)[^\d\n]{1,16}(?P<found>\d{1,5})\b"
     ),
+    re.compile(rf"(?i)(?<![\w.])(?P<found>\d{{1,5}})(?: \w+)?[ ,;(]{{1,3}}{_WANTED}\W{{1,3}}(?P<wanted>\d{{1,5}})\b"),
     re.compile(
         r"(?i)(?<![\w.])(?P<found>\d{1,5}) [A-Za-z][^.|]{0,60}?"
         rf"\b{_WANTED}[^\d\n]{{1,16}}(?P<wanted>\d{{1,5}})\b"
