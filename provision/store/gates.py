@@ -33,7 +33,7 @@ class Gates:
         def work(connection: Connection) -> tuple[str, ...]:
             _alone(connection)
             counts = _counts(connection)
-            stopped = dict(connection.execute(select(brakes.c.place, brakes.c.why).where(brakes.c.open)).tuples())
+            stopped = dict(connection.execute(select(brakes.c.place, brakes.c.why).where(brakes.c.open)).all())
             answers = []
             for ask in asks:
                 answers.append(_kept_out(ask, counts, stopped))
@@ -71,7 +71,7 @@ class Gates:
             found: dict[str, str] = {}
             for chunk in leases.chunks(nodes):
                 here = slots.c.node.in_(chunk)
-                found |= dict(connection.execute(select(slots.c.node, slots.c.operation).where(here)).tuples())
+                found |= dict(connection.execute(select(slots.c.node, slots.c.operation).where(here)).all())
                 connection.execute(update(slots).where(here).values(run=run))
             return found
 
@@ -82,7 +82,7 @@ class Gates:
 
         def work(connection: Connection) -> tuple[Slot, ...]:
             held: dict[str, list[str]] = {}
-            for node, place in connection.execute(select(slot_places.c.node, slot_places.c.place)).tuples():
+            for node, place in connection.execute(select(slot_places.c.node, slot_places.c.place)):
                 held.setdefault(node, []).append(place)
             query = select(slots.c.node, slots.c.operation, slots.c.since, runs).join(runs, runs.c.id == slots.c.run)
             now = self._now()
@@ -199,7 +199,7 @@ def _alone(connection: Connection) -> None:
 
 def _counts(connection: Connection) -> dict[str, int]:
     query = select(slot_places.c.place, func.count()).group_by(slot_places.c.place)
-    return dict(connection.execute(query).tuples())
+    return dict(connection.execute(query).all())
 
 
 def _kept_out(ask: Ask, counts: Mapping[str, int], stopped: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _TIME = sa.DateTime(timezone=True)
 
 
-def _text(name: str, length: int) -> sa.Column:
+def _text(name: str, length: int) -> sa.Column[str]:
     return sa.Column(name, sa.String(length=length), nullable=False)
 
 
