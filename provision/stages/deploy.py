@@ -16,6 +16,7 @@ from provision.model.node import Node
 from provision.model.profile import Goal
 from provision.model.site import PowerBy
 from provision.ports import Tools
+from provision.stages import commission
 from provision.stages.boot import Boot, act_boot, began, boot_evidence, forget, heard, next_move, observe_boot
 from provision.stages.disk import choose_disk, next_layout, placed
 from provision.stages.lookup import (
@@ -44,6 +45,10 @@ OPERATION, ERASING = "deployment", "erasing"
 TRIES = 2
 # MAAS's own deployment workflow ends after 60 minutes (twice its node timeout); what goes on after that, nobody ends.
 GIVES_UP_S = 4200.0
+# Where a release leaves a machine whose last commissioning did not pass (facts: op × status), ours or another hand's.
+# Nobody owns it, so that nothing is lost by commissioning it again.
+_BEFORE = {Status.NEW, Status.COMMISSIONING, Status.TESTING, Status.FAILED_COMMISSIONING, Status.FAILED_TESTING}
+_COMMISSION = commission.CommissionStage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,8 @@ class Deployment(Seen):
     """``sent`` counts this run's deployments of ``tries``; ``boot`` is set where our hand is on the button.
 
     ``wipes``: the region wipes all drives of whatever is released. ``wiped`` counts the wipes that this run asked for.
-    ``running_s`` counts from when this run saw it installing, paces removed.
+    ``running_s`` counts from when this run saw it installing, paces removed. ``before`` is what the stage before this
+    one sees, while the machine is back in its realm.
     """
 
     machine: Machine | None
@@ -62,6 +68,7 @@ class Deployment(Seen):
     wipes: bool = False
     wiped: int = 0
     running_s: float = 0.0
+    before: commission.Commissioning | None = None
 
 
 def decide(goal: Goal, seen: Deployment) -> Decision:  # noqa: PLR0912 - one branch per line of the table
@@ -69,6 +76,9 @@ def decide(goal: Goal, seen: Deployment) -> Decision:  # noqa: PLR0912 - one bra
     machine = seen.machine
     if machine is None:
         return Stuck("MAAS no longer knows this machine: it was deleted while we worked", ours=True)
+    if seen.before is not None:
+        again = commission.decide(goal, seen.before)
+        return Wait(f"MAAS: {machine.status.label}", pause_s=5) if isinstance(again, Done) else again
     name, receipt, epoch = machine.hostname, machine.receipt, goal.image_epoch
     match machine.status:
         case Status.DEPLOYED | Status.FAILED_DEPLOYMENT | Status.DEPLOYING if receipt is None:
@@ -97,10 +107,6 @@ def decide(goal: Goal, seen: Deployment) -> Decision:  # noqa: PLR0912 - one bra
             return _ready(goal, machine)
         case Status.ALLOCATED:
             return _allocated(goal, seen, machine)
-        case Status.NEW:
-            return Stuck(
-                "MAAS put it back to New, its commissioning no longer counts: run the same command again", True
-            )
         case Status.BROKEN:
             why = machine.error_description or "no reason given"
             return Stuck(f"marked broken in MAAS ({why}): mark it fixed there", ours=True)
@@ -196,6 +202,10 @@ class DeployStage:
             evidence=(status_evidence(node, machine, tools),),
         )
         match machine.status:
+            case status if status in _BEFORE:
+                tools.notes["deploy.booting"] = commission.OPERATION
+                before = await _COMMISSION.observe(node, tools)
+                return replace(seen, before=before, evidence=before.evidence, gaps=before.gaps)
             case Status.DEPLOYING:
                 return await _observe_boot(node, machine, tools, seen, OPERATION)
             case Status.DISK_ERASING if tools.site.power_by is PowerBy.PROVISION:
@@ -236,6 +246,8 @@ class DeployStage:
                     forget(tools, ERASING)
                     tools.notes["deploy.wiped"] = count(tools, "deploy.wiped") + 1
                 await maas.release(system_id, "released by provision", erase=erase_data)
+            case commission.Commission() | commission.Abort():
+                await _COMMISSION.act(step, node, tools)
             case _:
                 if not await act_boot(step, tools, str(tools.notes.get("deploy.booting", OPERATION))):
                     raise TypeError(f"deploy does not know {step.name}")

@@ -6,7 +6,8 @@ thing: inventory, store, adapters, engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from provision.model.node import Node
 from provision.model.profile import Profile
 from provision.ports import Stage
 from provision.sim.run import Fleet as SimFleet
+from provision.sim.run import start_fleet
 from provision.stages import BRING_UP
 from provision.triage.desk import desk
 from provision.triage.fleet import fleet as fleet_causes
@@ -106,3 +108,18 @@ class Floor:
 def on_memory(profile: Profile) -> Profile:
     """The same, run from memory."""
     return replace(profile, image=replace(profile.image, ephemeral=True))
+
+
+Open = Callable[..., Awaitable[Floor]]
+
+
+@asynccontextmanager
+async def floors(folder: Path) -> AsyncIterator[Open]:
+    """Starts fleets that end with the block: ``here = await floor(nodes=2)``."""
+    async with AsyncExitStack() as stack:
+
+        async def start(**options: Any) -> Floor:
+            options = {"nodes": 1, "speed": 600.0} | options
+            return Floor(await stack.enter_async_context(start_fleet(folder / "sim", **options)), folder / "state")
+
+        yield start

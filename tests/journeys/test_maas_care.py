@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,25 +15,18 @@ from provision.model.decision import Outcome
 from provision.model.event import Event
 from provision.model.machine import Status
 from provision.sim.maas.state import Named
-from provision.sim.run import start_fleet
 from provision.stages import BRING_UP
 from provision.stages.accept import Accept
-from tests.journeys.maas_floor import TO_DEPLOYED, Floor, on_memory
+from tests.journeys.maas_floor import TO_DEPLOYED, Floor, Open, floors, on_memory
 
 ONE, TWO = "gpu-12-01", "gpu-12-02"
 TO_COMMISSIONED = BRING_UP[:4]
-Open = Callable[..., Awaitable[Floor]]
 
 
 @pytest.fixture
 async def floor(tmp_path: Path) -> AsyncIterator[Open]:
     """Start a fleet for this test."""
-    async with AsyncExitStack() as stack:
-
-        async def start(**options: Any) -> Floor:
-            options = {"nodes": 1, "speed": 600.0} | options
-            return Floor(await stack.enter_async_context(start_fleet(tmp_path / "sim", **options)), tmp_path / "state")
-
+    async with floors(tmp_path) as start:
         yield start
 
 

@@ -343,13 +343,27 @@ def test_deploy_waits(decision: Decision) -> None:
         (deployed(Status.READY, disks=()), ["MAAS lists no drive"], False),
         (deployed(Status.ALLOCATED, disks=()), ["boot disk"], False),
         (deployed(Status.ALLOCATED, root_disk_ids=(3,)), ["another drive", "S-7"], True),
-        (deployed(Status.NEW), ["back to New"], True),
         (deployed(Status.BROKEN, error_description="T-0007"), ["T-0007"], True),
         (deployed(Status.RESCUE_MODE), ["Rescue mode"], True),
     ],
 )
 def test_deploy_is_stuck(decision: Decision, words: list[str], ours: bool) -> None:
     assert is_stuck(decision, *words, ours=ours)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (Status.NEW, commission.Commission),
+        (Status.FAILED_COMMISSIONING, commission.Commission),
+        (Status.COMMISSIONING, Wait),
+        (Status.FAILED_TESTING, Stuck),
+    ],
+)
+def test_what_a_release_left_uncommissioned_is_commissioned_again(status: Status, kind: type) -> None:
+    before = commission.Commissioning(machine(status), ("s",), ("t",), contact=True)
+    decision = deploy.decide(GOAL, deploy.Deployment(machine(status), before=before))
+    assert isinstance(decision.step if isinstance(decision, Act) else decision, kind)
 
 
 # configure
