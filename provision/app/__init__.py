@@ -7,16 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from provision.app import bmc_care, looks, press, reimage, runs
+from provision.app import bmc_care, bringup, looks, operators, press, reimage, runs
 from provision.app.drift import drift
 from provision.app.runs import Sink
-from provision.app.wiring import Wiring
+from provision.app.wiring import Wiring, whoami
 from provision.config.importer import import_csv
 from provision.errors import MisconfiguredError
 from provision.model.decision import Outcome
 from provision.model.node import Node
 from provision.report.tickets import rows as report_rows
 from provision.report.tickets import to_csv
+from provision.store.operators import operators_of
 
 __all__ = ["App", "Sink", "import_inventory"]
 
@@ -42,12 +43,25 @@ class App:
             raise MisconfiguredError(f"{name} is not the name of one node; this verb takes exactly one node")
         return nodes[0]
 
+    async def typed(self, verb: str, words: str) -> None:
+        """Write down who typed what, when and where."""
+        user, host, pid = whoami()
+        await operators_of(self._wiring.store).typed(user, host, pid, verb, words)
+
     async def bringup(
-        self, target: str, *, sinks: Sequence[Sink], text: bool = True, csv_file: Path | None = None
+        self,
+        target: str | None,
+        *,
+        sinks: Sequence[Sink],
+        text: bool = True,
+        csv_file: Path | None = None,
+        plan_file: Path | None = None,
+        take_over: bool = False,
     ) -> int:
         """Bring the target up; exit status. ``text``: say at the end what is to be done, on stderr."""
-        nodes = self._wiring.select(target)
-        status, outcomes = await runs.bring_up(self._wiring, nodes, verb="bringup", target=target, sinks=sinks)
+        status, target, nodes, outcomes = await bringup.bring_up(
+            self._wiring, target, sinks=sinks, say=_say, plan_file=plan_file, take_over=take_over
+        )
         if csv_file is not None:
             rows = await self.ticket_rows(target, open_only=True)
             runs.write_csv(to_csv(rows), csv_file)
@@ -73,9 +87,34 @@ class App:
         stderr.write(f"{ready} of {len(outcomes)} ready")
         stderr.write("\n" if ready == len(outcomes) else f"; after the repair: provision bringup '{target}'\n")
 
-    async def plan(self, target: str) -> list[dict[str, Any]]:
-        """What bringup would do, node by node."""
-        return await runs.plan(self._wiring, self._wiring.select(target))
+    async def plan(self, target: str, out: Path | None = None) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """What bringup would do, node by node, and the whole plan, kept in ``out``."""
+        return await bringup.plan(self._wiring, target, out)
+
+    async def limits(self) -> dict[str, Any]:
+        """Limits, slots and what is stopped."""
+        return await operators.limits(self._wiring)
+
+    async def resume(self, places: Sequence[str]) -> list[str]:
+        """Go on in places that are stopped; which."""
+        return await operators.resume(self._wiring, places)
+
+    async def runs(self, limit: int) -> list[dict[str, Any]]:
+        """Runs, newest first."""
+        return await operators.runs(self._wiring, limit)
+
+    async def commands(self, limit: int) -> list[dict[str, Any]]:
+        """Commands that were typed, newest first."""
+        return await operators.commands(self._wiring, limit)
+
+    async def watch(self, run: str, *, sinks: Sequence[Sink]) -> int:
+        """Show another process's run; its exit status."""
+        status, _ = await operators.watch(self._wiring, run, sinks)
+        return status
+
+    async def cancel(self, run: str) -> str:
+        """Ask a run to end; a sentence."""
+        return await operators.cancel(self._wiring, run)
 
     async def reimage(
         self,
@@ -85,9 +124,12 @@ class App:
         text: bool = True,
         erase_data: bool = False,
         despite_ticket: bool = False,
+        take_over: bool = False,
     ) -> int:
         """Erase and install the nodes of a target; the caller has made sure that its name was said twice."""
         nodes = self._wiring.select(target)
+        await bringup.make_room(self._wiring, nodes, _say, take_over=take_over)
+        await operators.attach_to(self._wiring, nodes, "reimage")
         status, outcomes = await reimage.reimage(
             self._wiring,
             nodes,

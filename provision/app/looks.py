@@ -212,9 +212,14 @@ def _next(node: Node, state: NodeState | None, alive: Mapping[str, Run], tickets
 
 
 async def history(wiring: Wiring, node: Node, limit: int) -> list[dict[str, Any]]:
-    """The node's events as sentences and as data, oldest first."""
-    rows = []
+    """The node's events as sentences and as data, oldest first; before a run's first one, who began it and where."""
+    rows: list[dict[str, Any]] = []
+    whose = {run.id: run for run, _ in await wiring.store.runs(limit=limit)}
     for data in await wiring.store.history(node.name, limit=limit):
+        if (run := whose.pop(str(data.get("run")), None)) is not None:
+            began = f"{run.verb} {run.target} by {run.who}"
+            at = run.started_at.isoformat()
+            rows.append({"at": at[:19], "run": run.id, "text": began, "event": "run-begun", "user": run.user})
         event = read_event(data)
         text = sentence(event) if event is not None else str(data)
         if text is not None:

@@ -6,8 +6,8 @@ import asyncio
 import os
 import secrets
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,10 +15,11 @@ from typing import Any, Protocol
 from provision.app.broken import mark_broken
 from provision.app.wiring import Wiring, whoami
 from provision.engine.fleet import Fleet
+from provision.engine.plan import NodePlan
 from provision.engine.plan import plan as make_plan
-from provision.errors import MisconfiguredError, PeerError, RefusedError
+from provision.errors import MisconfiguredError, PeerError, RefusedError, UnavailableError
 from provision.model.decision import Outcome
-from provision.model.event import Event
+from provision.model.event import Event, Said
 from provision.model.machine import Machine, Receipt, Status
 from provision.model.node import Node
 from provision.model.profile import Goal
@@ -26,10 +27,17 @@ from provision.model.run import Run
 from provision.ports import Stage
 from provision.stages import BRING_UP
 from provision.stages.lookup import address_of
+from provision.store.gates import gates_of
+from provision.store.operators import operators_of
 from provision.triage.desk import desk
 from provision.triage.fleet import fleet as fleet_causes
 
-HEARTBEAT_S = 10.0
+ASKED_EVERY_S = 2.0
+_STILL = {
+    "commissioning": {Status.COMMISSIONING, Status.TESTING},
+    "deployment": {Status.DEPLOYING},
+    "erasing": {Status.RELEASING, Status.DISK_ERASING},
+}
 
 
 class Sink(Protocol):
@@ -69,11 +77,12 @@ async def bring_up(
     erase_data: bool = False,
     stages: Sequence[Stage] = BRING_UP,
     site_checked: bool = False,
+    plan: Mapping[str, frozenset[str]] | None = None,
 ) -> tuple[int, dict[str, Outcome]]:
     """Run the stages over the nodes; exit status and outcome of each node.
 
     ``erase_data``: a release that this run may send wipes every drive. ``site_checked``: MAAS need not be asked what
-    would stop a deployment.
+    would stop a deployment. ``plan``: the only acts that may be sent.
     """
     if not site_checked:
         await check_site(wiring, nodes)
@@ -96,15 +105,45 @@ async def bring_up(
         tools_for=lambda node, goal: wiring.tools(node, replace(goal, erase_data=erase_data)),
         emit=emit,
         closing=lambda ended: mark_broken(wiring, run, nodes, ended),
+        gates=gates_of(wiring.store),
+        over=lambda name, operation: seen_over(wiring, name, operation),
+        plan=plan,
     )
+    asked = asyncio.create_task(_asked_to_end(wiring, run, fleet, emit))
     try:
         with stopping(fleet.request_stop):
             ended = await fleet.run(run, nodes, wiring.site.profiles, may_erase=may_erase)
     finally:
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
         for sink in sinks:
             sink.close()
     outcomes = {name: end.outcome for name, end in ended.items()}
     return exit_status(outcomes), outcomes
+
+
+async def _asked_to_end(wiring: Wiring, run: Run, fleet: Fleet, emit: Callable[[Event], None]) -> None:
+    """Another operator may ask this run to end; it does so as with Ctrl-C."""
+    while True:
+        await wiring.clock.sleep(ASKED_EVERY_S)
+        # A store that is away for a while is the fleet's affair; this look is made again.
+        with suppress(UnavailableError):
+            if by := await operators_of(wiring.store).asked_to_end(run.id):
+                emit(Said(wiring.clock.now(), run.id, f"{by} asks this run to end", level="error"))
+                fleet.request_stop()
+                return
+
+
+async def seen_over(wiring: Wiring, name: str, operation: str) -> bool:
+    """A look at MAAS shows that the operation is over; False while it goes on or nobody can know."""
+    node = wiring.site.nodes.get(name)
+    if node is None or operation not in _STILL:
+        return True
+    try:
+        machine = await wiring.maas().machine(node, node.macs)
+    except (PeerError, MisconfiguredError):
+        return False
+    return machine is None or machine.status not in _STILL[operation]
 
 
 def exit_status(outcomes: dict[str, Outcome]) -> int:
@@ -153,10 +192,14 @@ def stopping(request_stop: Callable[[], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-async def plan(wiring: Wiring, nodes: Sequence[Node]) -> list[dict[str, Any]]:
-    """What a bring-up would do with each node."""
+async def plan(wiring: Wiring, nodes: Sequence[Node]) -> tuple[NodePlan, ...]:
+    """What a bring-up would do with each node, by looking."""
     await check_site(wiring, nodes)
-    plans = await make_plan(nodes, wiring.site.profiles, stages=BRING_UP, journal=wiring.store, tools_for=wiring.tools)
+    return await make_plan(nodes, wiring.site.profiles, stages=BRING_UP, journal=wiring.store, tools_for=wiring.tools)
+
+
+def plan_rows(plans: Sequence[NodePlan]) -> list[dict[str, Any]]:
+    """A plan as rows."""
     return [
         {
             "node": item.node,

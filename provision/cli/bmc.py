@@ -33,7 +33,7 @@ def reset(target: str, inventory: Path, state: Path | None, output: str) -> int:
     Example:
       provision bmc reset gpu-12-03
     """
-    rows = with_app(inventory, state, lambda app: app.bmc_reset(target))
+    rows = with_app(inventory, state, lambda app: app.bmc_reset(target), typed=True)
     print_rows(output, ["node", "result"], rows, empty="no nodes")
     return 0 if all(row["ok"] for row in rows) else 1
 
@@ -51,7 +51,7 @@ def clock(target: str, write: bool, inventory: Path, state: Path | None, output:
       provision bmc clock rack-12
       provision bmc clock gpu-12-03 --set
     """
-    rows = with_app(inventory, state, lambda app: app.bmc_clock(target, write=write))
+    rows = with_app(inventory, state, lambda app: app.bmc_clock(target, write=write), typed=write)
     print_rows(output, ["node", "offset_s", "ntp", "result"], rows, empty="no nodes")
     return 0 if all(row["ok"] for row in rows) else 1
 
@@ -69,7 +69,7 @@ def sessions(target: str, end_ours: bool, inventory: Path, state: Path | None, o
       provision bmc sessions gpu-12-03
       provision bmc sessions rack-12 --end-ours
     """
-    rows = with_app(inventory, state, lambda app: app.bmc_sessions(target, end_ours=end_ours))
+    rows = with_app(inventory, state, lambda app: app.bmc_sessions(target, end_ours=end_ours), typed=end_ours)
     columns = ["node", "session", "user", "client", "created", "whose"]
     print_rows(output, columns, rows, empty="nobody is logged in")
     return 0 if all(row["ok"] for row in rows) else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,49 +34,99 @@ def sinks(output: str) -> list[Sink]:
     return [PlainLines(sys.stderr)]
 
 
+_TAKE_OVER = click.option(
+    "--take-over", is_flag=True, help="End whoever holds these nodes: asked first, then out of their hands."
+)
+
+
 @click.command()
-@click.argument("target")
+@click.argument("target", required=False)
 @site_options
 @output_option("text", "json")
 @click.option(
     "--tickets", type=click.Path(path_type=Path), help="Write the open tickets of TARGET to this CSV at the end."
 )
-def bringup(target: str, inventory: Path, state: Path | None, output: str, tickets: Path | None) -> int:
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(path_type=Path),
+    help="Do what this file of `provision plan --out` says and no more; refused if the world has outrun it.",
+)
+@_TAKE_OVER
+def bringup(
+    target: str | None,
+    inventory: Path,
+    state: Path | None,
+    output: str,
+    tickets: Path | None,
+    plan_file: Path | None,
+    take_over: bool,
+) -> int:
     """Take machines from "racked, cabled, powered" to "passes acceptance".
 
     Runs discover, preflight, enlist, commission, deploy, configure and accept on all nodes of TARGET at once. What
     is already right is only looked at; after a repair the same command goes on from there. Never erases anything.
+    Where another process brings the same nodes up already, this one shows what it does.
 
     \b
     Example:
       provision bringup rack-12 --tickets tickets.csv
+      provision bringup --plan plan.json
     """
     return with_app(
-        inventory, state, lambda app: app.bringup(target, sinks=sinks(output), text=output == "text", csv_file=tickets)
+        inventory,
+        state,
+        lambda app: app.bringup(
+            target,
+            sinks=sinks(output),
+            text=output == "text",
+            csv_file=tickets,
+            plan_file=plan_file,
+            take_over=take_over,
+        ),
+        typed=True,
     )
 
 
 @click.command()
 @click.argument("target")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Keep the plan, with every write and its risk, for bringup --plan."
+)
 @site_options
 @output_option("table", "json")
-def plan(target: str, inventory: Path, state: Path | None, output: str) -> int:
+def plan(target: str, out: Path | None, inventory: Path, state: Path | None, output: str) -> int:
     """Show what bringup would do, node by node. Sends not one write.
 
     \b
     Example:
       provision plan 'rack-12:!gpu-12-03'
+      provision plan rack-12 --out plan.json
     """
-    rows = with_app(inventory, state, lambda app: app.plan(target))
+    rows, whole = with_app(inventory, state, lambda app: app.plan(target, out))
     if output == "json":
-        print_json(rows)
+        print_json(rows if out is None else whole)
     else:
         print_table(
             ["node", "next", "stage", "why", "then"],
             [[row["node"], row["next"], row["stage"], row["why"], ", ".join(row["then"])] for row in rows],
             empty="no nodes",
         )
+    if out is not None:
+        _summary_of_writes(whole, out)
     return 0 if all(row["next"] == "nothing" for row in rows) else 1
+
+
+def _summary_of_writes(whole: dict[str, Any], out: Path) -> None:
+    """How many nodes each kind of write may reach, on stderr."""
+    reach: dict[tuple[str, str, str, str], int] = {}
+    for item in whole["nodes"]:
+        for write in item["writes"]:
+            key = (write["stage"], write["step"], write["risk"], write["what"])
+            reach[key] = reach.get(key, 0) + 1
+    for (stage, step, risk, what), count in reach.items():
+        click.echo(f"  {count} node(s)  {stage}: {step} [{risk}] {what}", err=True)
+    click.echo(f"{out} lists them by node; to carry it out: provision bringup --plan {out}", err=True)
 
 
 def _said_twice(verb: str, target: str, yes_erase: str | None) -> None:
@@ -97,6 +147,7 @@ def erasing_options(command: Command) -> Command:
 @click.argument("target")
 @click.option("--yes-erase", metavar="TARGET", help="Repeat TARGET: the system disks of its nodes will be erased.")
 @erasing_options
+@_TAKE_OVER
 @site_options
 @output_option("text", "json")
 def reimage(
@@ -104,6 +155,7 @@ def reimage(
     yes_erase: str | None,
     erase_data: bool,
     despite_ticket: bool,
+    take_over: bool,
     inventory: Path,
     state: Path | None,
     output: str,
@@ -129,7 +181,9 @@ def reimage(
             text=output == "text",
             erase_data=erase_data,
             despite_ticket=despite_ticket,
+            take_over=take_over,
         ),
+        typed=True,
     )
 
 
@@ -167,6 +221,7 @@ def release(
             erase_data=erase_data,
             despite_ticket=despite_ticket,
         ),
+        typed=True,
     )
 
 
@@ -182,5 +237,5 @@ def adopt(node: str, inventory: Path, state: Path | None) -> int:
     Example:
       provision adopt gpu-12-03
     """
-    click.echo(with_app(inventory, state, lambda app: app.adopt(node), adopt_host_keys=True), err=True)
+    click.echo(with_app(inventory, state, lambda app: app.adopt(node), adopt_host_keys=True, typed=True), err=True)
     return 0

@@ -70,8 +70,12 @@ def with_app(
     *,
     store: bool = True,
     adopt_host_keys: bool = False,
+    typed: bool = False,
 ) -> Result:
-    """Open the app for one command, run ``work`` with it, close it on every path."""
+    """Open the app for one command, run ``work`` with it, close it on every path.
+
+    ``typed``: the command may change something, so who typed it when and where is written down first.
+    """
     from provision.app import App
     from provision.app.process import ready_for_many_connections
 
@@ -80,11 +84,28 @@ def with_app(
     async def session() -> Result:
         app = App.open(inventory, (state or default_state()) if store else None, adopt_host_keys=adopt_host_keys)
         try:
+            if typed:
+                await app.typed(*_words())
             return await work(app)
         finally:
             await app.close()
 
     return asyncio.run(session())
+
+
+def _words() -> tuple[str, str]:
+    """The verb, and the command as it was understood: arguments and options, no secret is ever one of them."""
+    context = click.get_current_context()
+    verb = " ".join(context.command_path.split()[1:])
+    words = []
+    for item in context.command.params:
+        value = context.params.get(item.name or "")
+        if item.name in {"inventory", "state", "output"} or value in (None, False, ()):
+            continue
+        name = "" if isinstance(item, click.Argument) else f"{item.opts[0]} "
+        told = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        words.append(name.strip() if value is True else f"{name}{told}")
+    return verb, " ".join([verb, *words])
 
 
 def print_json(value: object) -> None:

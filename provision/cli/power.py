@@ -26,7 +26,7 @@ def _verb(name: str, help_text: str, *, force: bool) -> None:
     @site_options
     @output_option("table", "json", "csv")
     def command(target: str, force: bool, inventory: Path, state: Path | None, output: str) -> int:
-        rows = with_app(inventory, state, lambda app: app.power(target, name, force=force))
+        rows = with_app(inventory, state, lambda app: app.power(target, name, force=force), typed=name != "status")
         print_rows(output, ["node", "power", "result"], rows, empty="no nodes")
         return 0 if all(row["ok"] for row in rows) else 1
 

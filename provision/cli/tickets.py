@@ -147,7 +147,7 @@ def import_file(file: Path, inventory: Path, state: Path | None) -> int:
         raw = file.read_bytes()
     except OSError as error:
         raise MisconfiguredError(f"cannot read {file}: {error.strerror}") from error
-    moved, complaints = with_app(inventory, state, lambda app: desk.import_filled(desk.wiring_of(app), raw))
+    moved, complaints = with_app(inventory, state, lambda app: desk.import_filled(desk.wiring_of(app), raw), typed=True)
     for ticket in moved:
         click.echo(clean(f"{ticket.id}  {ticket.status.value}  {ticket.node}  {ticket.locator}"))
     for line in complaints:
@@ -176,7 +176,7 @@ def set_status(
     from provision.model.ticket import Found, TicketStatus, Told
 
     told = Told(ticket, TicketStatus(status), note, Found(finding) if finding else None, "", new_serial)
-    after, complaint = with_app(inventory, state, lambda app: desk.report(desk.wiring_of(app), told))
+    after, complaint = with_app(inventory, state, lambda app: desk.report(desk.wiring_of(app), told), typed=True)
     click.echo(f"{after.id}  {after.status.value}")
     if complaint:
         click.echo(complaint, err=True)
@@ -198,7 +198,7 @@ def done(ticket: str, step: str, inventory: Path, state: Path | None) -> int:
     """
     from provision.app import desk
 
-    after = with_app(inventory, state, lambda app: desk.count_remote(desk.wiring_of(app), ticket, step))
+    after = with_app(inventory, state, lambda app: desk.count_remote(desk.wiring_of(app), ticket, step), typed=True)
     click.echo(f"{after.id}  done remotely: {', '.join(after.steps_done)}; next: provision bringup {after.node}")
     return 0
 

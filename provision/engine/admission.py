@@ -27,6 +27,34 @@ Over = Callable[[str, str], Awaitable[bool]]
 POLL_S, SWEEP_S, SHORTEST_S = 5.0, 60.0, 0.2
 # So many of those who ask for the very same room are looked at in one transaction.
 BATCH = 8
+_ON = "in flight on "
+
+
+def places_of(limits: Limits, node: Node, operation: str) -> Iterator[str]:
+    """Everything of which the operation takes room, for this node."""
+    yield "in flight"
+    if operation == "deployment":
+        yield "deployments"
+        if limits.per_rack_controller is not None:
+            yield f"images on {node.rack_controller or 'the rack controller'}"
+    if operation == "playbooks" and limits.installations is not None:
+        yield "installations from the mirror"
+    yield f"{_ON}rack {node.rack}"
+    for feed in dict.fromkeys(pdu_of(feed) for feed in node.power_feeds):
+        yield f"{_ON}feed {feed}"
+
+
+def limit_of(limits: Limits, place: str) -> int:
+    """How much the place carries."""
+    if place.startswith(f"{_ON}rack "):
+        return limits.per_rack
+    if place.startswith(f"{_ON}feed "):
+        return limits.per_power_feed
+    if place.startswith("images on "):
+        return limits.per_rack_controller or limits.deployments
+    if place.startswith("installations "):
+        return limits.installations or limits.in_flight
+    return limits.deployments if place == "deployments" else limits.in_flight
 
 
 @dataclass
@@ -240,20 +268,10 @@ class Admission:
         self._canary.began(node, operation)
 
     def _ask(self, node: Node, operation: str) -> Ask:
-        return Ask(node.name, operation, tuple(self._places(node, operation)), self.brakes.places(node))
+        places = tuple((name, self._room(name)) for name in places_of(self._limits, node, operation))
+        return Ask(node.name, operation, places, self.brakes.places(node))
 
-    def _places(self, node: Node, operation: str) -> Iterator[tuple[str, int]]:
-        limits = self._limits
-        yield "in flight", limits.in_flight
-        if operation == "deployment":
-            yield "deployments", limits.deployments
-            if limits.per_rack_controller is not None:
-                yield f"images on {node.rack_controller or 'the rack controller'}", limits.per_rack_controller
-        if operation == "playbooks" and limits.installations is not None:
-            yield "installations from the mirror", limits.installations
-        yield self._less_failed(f"rack {node.rack}", limits.per_rack)
-        for feed in dict.fromkeys(pdu_of(feed) for feed in node.power_feeds):
-            yield self._less_failed(f"feed {feed}", limits.per_power_feed)
-
-    def _less_failed(self, place: str, limit: int) -> tuple[str, int]:
-        return f"in flight on {place}", max(1, limit - self.brakes.failures(place))
+    def _room(self, place: str) -> int:
+        """The place's limit, less those who failed there of late: nobody else walks into the same fault."""
+        failed = self.brakes.failures(place.removeprefix(_ON)) if place.startswith(_ON) else 0
+        return max(1, limit_of(self._limits, place) - failed)

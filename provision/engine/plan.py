@@ -19,7 +19,8 @@ class NodePlan:
     """What a bring-up would do with one node.
 
     ``stage`` is where it stands; ``verdict`` is ``ready``, ``act``, ``wait`` or ``stuck``; ``what`` the step or reason
-    in one sentence; ``erases`` whether that step erases disks; ``then`` what is expected after it, one line each.
+    in one sentence; ``erases`` whether that step erases disks; ``then`` what is expected after it, one line each;
+    ``step`` is the step's name where it would act.
     """
 
     node: str
@@ -28,6 +29,7 @@ class NodePlan:
     what: str
     erases: bool = False
     then: tuple[str, ...] = ()
+    step: str = ""
 
 
 async def plan(
@@ -71,7 +73,7 @@ async def _walk(node: Node, stages: Sequence[Stage], tools: Tools, goal: Goal) -
             case Done():
                 continue
             case Act(step, why, erases):
-                return NodePlan(node.name, stage.name, "act", f"{step.name}: {why}", erases, then)
+                return NodePlan(node.name, stage.name, "act", f"{step.name}: {why}", erases, then, step.name)
             case Wait(why):
                 return NodePlan(node.name, stage.name, "wait", why, then=then)
             case Stuck(why):
