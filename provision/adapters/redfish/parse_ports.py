@@ -240,7 +240,7 @@ def _share_slots(drafts: list[Draft]) -> None:
 
 def _add_hint(drafts: list[Draft], adapter: Mapping[str, Any], internal: set[MacAddress]) -> None:
     """HPE's own words for an adapter: the slot of its ports, and ports that nothing else tells."""
-    place = text(adapter, "Location") or fqdd_label(text(adapter, "StructuredName") or "")
+    place = text(adapter, "Location") or text(adapter, "StructuredName") or ""
     ports = objects(adapter, "PhysicalPorts")
     for number, port in enumerate(ports, start=1):
         address = current_mac(port)
