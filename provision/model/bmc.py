@@ -68,8 +68,8 @@ class NicPort:
 
     ``name`` is the BMC's id (``NIC.Slot.3-1-1``), ``locator`` the printed place (``Slot 3 Port 1``). ``mac`` is the
     permanent address, ``current_mac`` what the port uses at the moment (they differ with virtual addresses).
-    ``kind`` is ``ethernet``, ``infiniband``, or ``other`` for an address that a port lists beside its own (the other side
-    of a DPU) and that is no port to count, cable or boot; ``guids`` are InfiniBand GUIDs and never MACs.
+    ``kind`` is ``ethernet``, ``infiniband``, or ``other`` for an address that a port lists beside its own (the other
+    side of a DPU) and that is no port to count, cable or boot; ``guids`` are InfiniBand GUIDs and never MACs.
     """
 
     name: str
