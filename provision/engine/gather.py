@@ -101,7 +101,7 @@ async def _readiness(book: _Notebook) -> None:
 async def _clock(book: _Notebook) -> None:
     clock = await book.tools.bmc.clock()
     part = Part(PartKind.CLOCK, "BMC clock", "BMC clock")
-    values = {"offset_s": clock.offset_s}
+    values = {"offset_s": clock.offset_s, "limit_s": book.tools.site.max_clock_offset_s}
     now = book.tools.clock.now()
     book.evidence.append(Evidence(book.node.name, part, Reading.FACT, "clock/offset", now, values=values))
 

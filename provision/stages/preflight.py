@@ -210,5 +210,5 @@ def _answer(node: Node, tools: Tools) -> Evidence:
 
 def _offset(node: Node, clock: BmcClock, tools: Tools) -> Evidence:
     part = Part(PartKind.CLOCK, "BMC clock", "BMC clock")
-    values = {"offset_s": clock.offset_s}
+    values = {"offset_s": clock.offset_s, "limit_s": tools.site.max_clock_offset_s}
     return Evidence(node.name, part, Reading.FACT, "clock/offset", tools.clock.now(), values=values)

@@ -160,8 +160,7 @@ def reduced(node: Node, profile: Profile, evidence: Sequence[Evidence], now: dat
     """REDUCED for every link narrower than the profile says (or than its siblings, if it says nothing), else OK.
 
     Never against what the slot could do: an x4 slot under an x16 card is a design, not a fault (facts: redfish 0.5).
-    When every sibling is equally narrow the profile is doubted, not the machine: reading FACT. Speed is not judged,
-    an idle link trains down by itself.
+    When every sibling is equally narrow the profile is doubted, not the machine: reading FACT. Speed: see ``slow``.
     """
     groups: dict[str, list[Evidence]] = {}
     for item in evidence:
@@ -214,6 +213,68 @@ def _narrow(
         reading = Reading.FACT if designed else Reading.REDUCED
         text = f"x{width} link, x{want} expected" + (f", siblings run x{usual}" if usual else "")
         yield Evidence(node.name, item.part, reading, "expect/width", now, text, values=values)
+
+
+def slow(node: Node, profile: Profile, evidence: Sequence[Evidence], now: datetime) -> Iterator[Evidence]:
+    """REDUCED for every link of a lower PCIe generation than the profile says (or its siblings), where that counts.
+
+    An idle GPU trains its link down by itself, and what a BMC shows of a host without power is old: such readings are
+    judged only with ``load`` in their values. Cards and drives keep their speed while the host is on. A part that by
+    its own word can do no more is well; when all siblings are as slow it is a setting: reading FACT.
+    """
+    on = any(e.source == "redfish/host" and e.values.get("power") == "on" for e in evidence)
+    specs = {"gpu": profile.gpus, "nic": profile.nics, "nvme": profile.nvme}
+    for kind, spec in specs.items():
+        members = [
+            item
+            for item in evidence
+            if item.values.get("device_class") == kind
+            and _generation(item)
+            and (item.values.get("load") is True or (on and kind != "gpu"))
+            and (spec is None or _fits(_part_kind(kind), spec, item))
+        ]
+        for item in members:
+            yield from _slow(node, kind, spec, item, members, now)
+
+
+def _generation(item: Evidence, name: str = "gen") -> int:
+    value = item.values.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _slow(
+    node: Node, kind: str, spec: PartSpec | None, item: Evidence, members: Sequence[Evidence], now: datetime
+) -> Iterator[Evidence]:
+    gen, limit = _generation(item), _generation(item, "max_gen")
+    model = item.values.get("model")
+    siblings = [_generation(e) for e in members if e is not item and e.values.get("model") == model]
+    usual = Counter(siblings).most_common(1)[0][0] if len(siblings) >= 2 else 0
+    want = (spec.pcie_gen if spec is not None else None) or max(usual, gen)
+    if limit:
+        want = min(want, limit)
+    if gen >= want:
+        return
+    values: dict[str, Value] = {**item.values, "gen": gen, "expected": want, "device_class": kind}
+    text = f"PCIe {gen}.0 link, {want}.0 expected" + (f", siblings run {usual}.0" if usual else "")
+    reading = Reading.FACT if usual == gen else Reading.REDUCED
+    yield Evidence(node.name, item.part, reading, "expect/speed", now, text, values=values)
+
+
+# What a site says that it tolerates stands in the reading; else this (facts: certificates and apt fail on less).
+CLOCK_LIMIT_S = 60.0
+
+
+def clock(node: Node, evidence: Sequence[Evidence], now: datetime) -> Iterator[Evidence]:
+    """The BMC's clock against what the site tolerates: FAILED or OK. ``values``: ``offset_s``, ``limit_s``."""
+    for item in evidence:
+        offset, limit = item.values.get("offset_s"), item.values.get("limit_s", CLOCK_LIMIT_S)
+        known = isinstance(offset, int | float) and isinstance(limit, int | float)
+        if item.source != "clock/offset" or not known or item.reading is not Reading.FACT:
+            continue
+        off = abs(float(offset or 0)) > float(limit or CLOCK_LIMIT_S)
+        values: dict[str, Value] = {"offset_s": offset, "limit_s": limit}
+        reading = Reading.FAILED if off else Reading.OK
+        yield Evidence(node.name, item.part, reading, "expect/clock", now, f"{offset} s off", values=values)
 
 
 def subtree(node: Node, evidence: Sequence[Evidence], now: datetime) -> Iterator[Evidence]:

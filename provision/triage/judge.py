@@ -52,6 +52,8 @@ def derived(node: Node, profile: Profile, evidence: Sequence[Evidence], now: dat
     return (
         *expect.missing(node, profile, evidence, now),
         *expect.reduced(node, profile, evidence, now),
+        *expect.slow(node, profile, evidence, now),
+        *expect.clock(node, evidence, now),
         *expect.subtree(node, evidence, now),
         *cabling.against_plan(node, evidence, now),
         *cabling.silent_boot(node, evidence, now),
