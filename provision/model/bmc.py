@@ -100,7 +100,8 @@ class BmcStatus:
     """The cheap reading before and after an act.
 
     ``boot_target`` and ``boot_enabled`` are the override as the BMC reads it back (``Pxe``, ``Once``); ``progress``
-    is the POST state in the BMC's words, ``progress_at`` when it changed, where the BMC says so.
+    is the POST state in the BMC's words, ``progress_at`` when it changed, where the BMC says so. ``boot_jobs`` are open
+    jobs that the BMC made of this run's override: the host starts once more for them.
     """
 
     power: Power
@@ -111,6 +112,7 @@ class BmcStatus:
     progress_at: datetime | None = None
     last_reset: datetime | None = None
     healthy: bool | None = None
+    boot_jobs: tuple[str, ...] = ()
 
     @property
     def network_boot_set(self) -> bool:

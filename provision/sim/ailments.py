@@ -42,6 +42,7 @@ AILMENTS: dict[str, tuple[str, str]] = {
     "port_missing": ("R14", "the ports of network cards are linked and not found"),
     "adapters_refused": ("R14", "the list of network adapters is answered 400"),
     "expand_refused": ("R14", "$expand is offered and answered 400"),
+    "override_makes_job": ("R16", "an accepted override queues a BIOS job, so the host starts once more"),
     "mode_lost": ("R17", "an accepted override reads back as Disabled"),
     "tag_required": ("R19", "a PATCH without If-Match is answered 428"),
     "tag_weak": ("R20", "weak tags are given and strong ones are wanted"),

@@ -21,6 +21,8 @@ from provision.stages.lookup import count, script_began
 
 # BMC and MAAS clocks may differ by as much as preflight lets pass.
 CLOCKS_DIFFER = timedelta(seconds=90)
+# Times of one clock, MAAS's own, to the second.
+_ROUNDED = timedelta(seconds=2)
 # A BMC may need a moment to show what it stored; one repetition tells forgetting from slowness.
 ASKS = 2
 _TARGETS = {BootMethod.PXE: "Pxe", BootMethod.UEFI_HTTP: "UefiHttp"}
@@ -77,13 +79,20 @@ def next_move(boot: Boot, operation: str) -> Act | Wait | Stuck | None:
                 f"reads back {boot.status.boot_target or 'nothing'}/{boot.status.boot_enabled or 'nothing'}"
             )
         return Act(SetNetworkBoot(boot.method), "next boot goes to the network", pause_s=5, operation=operation)
+    why = f"boot from the network{once_more(boot.status)}"
     match boot.status.power:
         case Power.OFF:
-            return Act(Press(Button.ON), "boot from the network", pause_s=20, operation=operation)
+            return Act(Press(Button.ON), why, pause_s=20, operation=operation)
         case Power.ON:
-            return Act(Press(Button.RESTART), "boot from the network", pause_s=20, operation=operation)
+            return Act(Press(Button.RESTART), why, pause_s=20, operation=operation)
         case power:
             return Wait(f"power is {power}", pause_s=5, operation=operation)
+
+
+def once_more(status: BmcStatus) -> str:
+    """What the BMC's own jobs add to a boot, to be said behind it; empty if it made none of the override (R16)."""
+    jobs = ", ".join(status.boot_jobs)
+    return f"; the BMC made a job of the override ({jobs}): the host starts once more for it" if jobs else ""
 
 
 def forget(tools: Tools, operation: str) -> None:
@@ -101,6 +110,9 @@ async def observe_boot(tools: Tools, operation: str, began: datetime | None, *, 
     within what the clocks differ.
     """
     status = await tools.bmc.status()
+    if status.boot_jobs:
+        # The start that the job takes is none of the silence that a dead boot is told by.
+        tools.notes[f"{operation}.silent"] = tools.clock.monotonic()
     tolerance = CLOCKS_DIFFER * tools.site.pace
     reset = status.last_reset is not None and began is not None and status.last_reset >= began - tolerance
     reset = reset and not tools.notes.get(f"{operation}.ours")
@@ -139,6 +151,7 @@ def boot_evidence(node: Node, boot: Boot, tools: Tools) -> Evidence:
         values={
             "asked": str(boot.method),
             "read_back": f"{boot.status.boot_target or ''}/{boot.status.boot_enabled or ''}",
+            **({"jobs": ", ".join(boot.status.boot_jobs)} if boot.status.boot_jobs else {}),
         },
     )
 
@@ -151,9 +164,14 @@ def began(events: tuple[MaasEvent, ...], word: str) -> datetime | None:
 
 
 def heard(results: tuple[ScriptResult, ...], events: tuple[MaasEvent, ...], run: str, since: datetime | None) -> bool:
-    """True if the booted machine has reached MAAS: a script of this run began, or its log shows a boot since."""
-    if any(r.run == run and script_began(r) for r in results):
-        return True
+    """True if the booted machine has reached MAAS: a script of this run began, or its log shows a boot since.
+
+    Results of the operation before this one stay in MAAS's lists.
+    """
+    for result in results:
+        old = since is not None and result.started_at is not None and result.started_at < since - _ROUNDED
+        if result.run == run and script_began(result) and not old:
+            return True
     return since is not None and any(
         event.at >= since and any(sign in event.type.lower() for sign in _SIGNS_OF_LIFE) for event in events
     )

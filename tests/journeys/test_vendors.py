@@ -34,3 +34,16 @@ async def test_a_machine_of_each_maker_becomes_ready(family: str, site_of: Start
     writes = site.writes()
     assert (await site.bringup()).status == 0
     assert site.writes() == writes, "a node that is ready got a write"
+
+
+async def test_the_job_that_a_bmc_makes_of_the_override_costs_a_start_and_no_repair(site_of: Start) -> None:
+    """R16: said in the history, never cleared; every boot has its own."""
+    site = await site_of(power_by="provision", faults=[(NODE, "bmc_sick:override_makes_job")])
+    assert (await site.bringup()).status == 0
+    assert await site.outcomes() == {NODE: "ready"}
+    machine = site.world.by_name(NODE)
+    assert [job.state for job in machine.jobs] == ["Completed", "Completed"]
+    assert machine.writes["bmc:job"] == 0
+    told = (await site.provision("history", NODE)).out
+    assert "the BMC made a job of the override (JID_" in told
+    assert "the host starts once more for it" in told

@@ -331,6 +331,28 @@ async def test_r17_makers_that_reset_what_is_left_out_get_all_three(family: str,
     assert (bench.boot, bench.machine.boot_override.mode) == (("Pxe", "Once"), "UEFI")
 
 
+@pytest.mark.parametrize("others", [False, True])
+async def test_r16_a_job_made_of_the_override_is_named_and_left_alone(others: bool, bench_of: Start) -> None:
+    """The job of somebody else that waited before is not ours to name, nor to clear."""
+    bench = await bench_of()
+    bench.fall_ill("override_makes_job")
+    if others:
+        bench.machine.queue_job({"ProcVirtualization": "Disabled"})
+    bmc = bench.client()
+    await bmc.readiness()
+    await bmc.set_network_boot_once(BootMethod.PXE)
+    status = await bmc.status()
+    mine = bench.machine.jobs[-1]
+    assert status.network_boot_set
+    assert status.boot_jobs == (f"{mine.name} BIOSConfiguration Scheduled",)
+    assert (await bmc.status()).boot_jobs == status.boot_jobs, "as long as it is open"
+    mine.state = "Completed"  # as the next start leaves it
+    assert (await bmc.status()).boot_jobs == ()
+    await bmc.close()
+    assert len(bench.machine.jobs) == 1 + others
+    assert bench.machine.writes["bmc:job"] == 0
+
+
 @pytest.mark.parametrize("fault", ["mode_lost", "bmc_stores_nothing"])
 @pytest.mark.parametrize("family", ["idrac9", "supermicro", "ami", "hpe"])
 async def test_r17_what_is_accepted_and_not_stored_shows_in_the_read_back(

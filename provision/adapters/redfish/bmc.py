@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from provision.adapters.redfish import bios, boot, care, clock, power
 from provision.adapters.redfish.answers import Json
+from provision.adapters.redfish.boot_jobs import JobWatch
 from provision.adapters.redfish.health import read_health
 from provision.adapters.redfish.limits import BmcLimits
 from provision.adapters.redfish.net import read_network
@@ -78,6 +79,7 @@ class RedfishBmc:
         self._service: Service | None = None
         self._expand: Expand | None = None
         self._harvest: Harvest | None = None
+        self._watch = JobWatch()
         self._harvesting = asyncio.Lock()
         self._surveying = asyncio.Lock()
 
@@ -100,9 +102,13 @@ class RedfishBmc:
             return self._harvest
 
     async def status(self) -> BmcStatus:
-        """Power, override and progress: one read, two where the override waits in a settings resource."""
+        """Power, override and progress: one read, two where the override waits in a settings resource.
+
+        After an override was sent, the job queue beside it: some BMCs make a job of it (R16).
+        """
         service = await self._surveyed()
-        system = await self._system(service)
+        reader = self._reader(service)
+        system, jobs = await reader.gather(self._system(service), self._watch.look(reader, service))
         override = await boot.read_override(self._session, service, system)
         said = health(system)
         return BmcStatus(
@@ -114,12 +120,15 @@ class RedfishBmc:
             progress_at=moment(text(system, "BootProgress", "LastStateTime")),
             last_reset=moment(power.last_reset(system)),
             healthy=None if not said else said == "ok",
+            boot_jobs=jobs,
         )
 
     async def readiness(self) -> BootReadiness:
         """What would stop a network boot."""
         service = await self._surveyed()
-        return await boot.read_readiness(self._reader(service), service, self._boot_method)
+        readiness, jobs = await boot.read_readiness(self._reader(service), service, self._boot_method)
+        self._watch.knew(jobs)
+        return readiness
 
     async def health(self) -> Health:
         """Evidence of every part, read afresh: links and states may have changed since the harvest."""
@@ -135,7 +144,9 @@ class RedfishBmc:
 
     async def set_network_boot_once(self, method: BootMethod) -> None:
         """Write: the next boot goes to the network."""
-        await boot.set_network_boot_once(self._session, await self._only("set network boot"), method)
+        reply = await boot.set_network_boot_once(self._session, await self._only("set network boot"), method)
+        if reply is not None:
+            self._watch.sent(reply)
 
     async def press(self, button: Button) -> None:
         """Write: the power button."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from provision.adapters.redfish.answers import Answer, Json
 from provision.adapters.redfish.bios import network_device_enabled, pending_enabled
+from provision.adapters.redfish.boot_jobs import Job, read_jobs
 from provision.adapters.redfish.etag import patch_with_tag
 from provision.adapters.redfish.net import read_bios
 from provision.adapters.redfish.service import Service
@@ -29,12 +30,10 @@ _ELSEWHERE = {
     "SYS429",
     "OperationSupportedInFutureStateURI",
 }
-_OPEN_JOB = {"new", "scheduled", "scheduling", "running", "downloading", "downloaded", "readyforexecution", "waiting",
-             "pending", "starting", "rebootpending", "rebootcompleted", "pendingactivation", "paused"}  # fmt: skip
 
 
-async def set_network_boot_once(session: RedfishSession, service: Service, method: BootMethod) -> None:
-    """Write the override once; nothing is sent if the BMC says that it is set already.
+async def set_network_boot_once(session: RedfishSession, service: Service, method: BootMethod) -> Answer | None:
+    """Write the override once; nothing is sent, and None returned, if the BMC says that it is set already.
 
     Raises:
         RefusedError: not offered, locked down, or refused in every place and with every tag.
@@ -53,10 +52,10 @@ async def set_network_boot_once(session: RedfishSession, service: Service, metho
             continue
         boot = _boot(answer.json(session.peer))
         if boot.get("BootSourceOverrideTarget") == target and boot.get("BootSourceOverrideEnabled") == "Once":
-            return
+            return None
         reply = await patch_with_tag(session, path, answer, {"Boot": _wanted(service, boot, target)})
         if reply.ok:
-            return
+            return reply
         last = session.error_of(reply)
         if not {message.id for message in reply.messages()} & _ELSEWHERE:
             raise last
@@ -114,21 +113,24 @@ def _wanted(service: Service, boot: Mapping[str, Any], target: str) -> Json:
     return wanted
 
 
-async def read_readiness(reader: Reader, service: Service, method: BootMethod | None = None) -> BootReadiness:
+async def read_readiness(
+    reader: Reader, service: Service, method: BootMethod | None = None
+) -> tuple[BootReadiness, tuple[Job, ...]]:
     """What would stop a network boot: no device enabled in BIOS, lockdown, jobs of others. None where nobody says."""
     bios, lockdown, jobs = await reader.gather(
-        read_bios(reader, service), _lockdown(reader, service), _jobs(reader, service)
+        read_bios(reader, service), _lockdown(reader, service), read_jobs(reader, service)
     )
     enabled = network_device_enabled(bios or {}, method)
     pending = await pending_enabled(reader, service, bios, method) if bios and enabled is False else None
-    return BootReadiness(
+    readiness = BootReadiness(
         network_device_enabled=enabled,
         lockdown=lockdown,
-        pending_jobs=jobs,
+        pending_jobs=tuple(str(job) for job in jobs),
         mode=text(_boot(service.system), "BootSourceOverrideMode") or text(bios or {}, "BootMode"),
         gaps=tuple(reader.gaps),
         network_device_pending=pending,
     )
+    return readiness, jobs
 
 
 async def _lockdown(reader: Reader, service: Service) -> bool | None:
@@ -137,17 +139,6 @@ async def _lockdown(reader: Reader, service: Service) -> bool | None:
     found = await reader.optional(f"{service.manager.rstrip('/')}/{service.quirks.attributes}", "redfish/host")
     said = text(dig(found or {}, "Attributes") or {}, "Lockdown.1.SystemLockdown")
     return None if said is None else said.lower() == "enabled"
-
-
-async def _jobs(reader: Reader, service: Service) -> tuple[str, ...]:
-    if not service.quirks.jobs or service.manager is None:
-        return ()
-    listing = await reader.members(f"{service.manager.rstrip('/')}/{service.quirks.jobs}", "redfish/host")
-    return tuple(
-        f"{text(job, 'Id')} {text(job, 'JobType') or ''} {text(job, 'JobState')}".replace("  ", " ")
-        for job in listing.members
-        if (text(job, "JobState") or "").lower().replace(" ", "") in _OPEN_JOB
-    )
 
 
 async def read_override(session: RedfishSession, service: Service, system: Json) -> Mapping[str, Any]:

@@ -65,6 +65,14 @@ async def tag_never(case: Case) -> web.StreamResponse:
     return await case.well()
 
 
+async def override_makes_job(case: Case) -> web.StreamResponse:
+    """A job of nothing waits for the next start, as on 13G for every UEFI override."""
+    reply = await case.well()
+    if case.overriding and reply.status < 300:
+        case.machine.queue_job({})
+    return reply
+
+
 async def mode_lost(case: Case) -> web.StreamResponse:
     """The target is stored, and Enabled falls back."""
     reply = await case.well()
@@ -188,6 +196,7 @@ TREATMENTS: dict[str, Treat] = {
     "port_missing": ailing.gone(_port_of_a_card, 404, "SYS403"),
     "adapters_refused": ailing.gone(_ends("NetworkAdapters"), 400, "Base.1.12.GeneralError"),
     "expand_refused": ailing.gone(_expanding, 400, "Base.1.12.QueryParameterUnsupported"),
+    "override_makes_job": override_makes_job,
     "mode_lost": mode_lost,
     "tag_required": tagged('"abc123"', '"abc123"'),
     "tag_weak": tagged('W/"9B9F7D67"', '"9B9F7D67"'),
