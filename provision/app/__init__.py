@@ -253,16 +253,17 @@ class App:
                 "updated": t.updated_at.isoformat(timespec="seconds"),
                 "ask": t.ask,
                 "nodes": list(t.nodes),
+                "held_by": t.held_by,
             }
             for t in await self._wiring.store.tickets(open_only=open_only)
-            if names is None or t.node in names
+            if names is None or names & {t.node, *t.nodes}
         ]
 
     async def ticket_rows(self, target: str, *, open_only: bool) -> list[dict[str, str]]:
-        """Tickets with the columns of the export."""
+        """Tickets with the columns of the export; of the open ones not those for which nobody is sent meanwhile."""
         names = {node.name for node in self._wiring.select(target)} if target != "all" else None
         tickets = await self._wiring.store.tickets(open_only=open_only)
-        chosen = [ticket for ticket in tickets if names is None or ticket.node in names]
+        chosen = [t for t in tickets if (names is None or names & {t.node, *t.nodes}) and not (open_only and t.held_by)]
         states = {state.node: state for state in await self._wiring.store.states()}
         return report_rows(chosen, self._wiring.site.nodes, states)
 

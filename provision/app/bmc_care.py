@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from provision.app.desk import count_step
 from provision.app.wiring import Wiring
 from provision.errors import PeerError, UnavailableError
 from provision.model.bmc import Firmware
+from provision.model.finding import Action
 from provision.model.node import Node
 from provision.model.profile import FirmwareSpec
 
@@ -32,6 +34,7 @@ async def reset(wiring: Wiring, run: str, node: Node) -> dict[str, Any]:
         return _row(node, str(error), ok=False)
     finally:
         await bmc.close()
+    await count_step(wiring, run, node.name, Action.RESET_BMC)
     missing = await _returns(wiring, node)
     took = wiring.clock.monotonic() - began
     if missing:

@@ -21,7 +21,7 @@ from provision.triage.moves import REMOTE, done_remotely, proposed, tell
 from provision.triage.review import bad_lots, lemons, moved_parts, visits, weighed
 from provision.triage.rules import packaged_rules
 
-__all__ = ["count_remote", "count_restart", "import_filled", "one", "report", "review", "why", "wiring_of"]
+__all__ = ["count_remote", "count_step", "import_filled", "one", "report", "review", "why", "wiring_of"]
 
 
 async def import_filled(wiring: Wiring, raw: bytes) -> tuple[list[Ticket], list[str]]:
@@ -79,11 +79,11 @@ async def count_remote(wiring: Wiring, ticket_id: str, step: str) -> Ticket:
     return ticket
 
 
-async def count_restart(wiring: Wiring, run: str, node: str) -> None:
-    """A restart that we sent ourselves counts on the node's tickets that asked for it."""
+async def count_step(wiring: Wiring, run: str, node: str, step: Action) -> None:
+    """A remote step that we did ourselves counts on the node's tickets that asked for it."""
     tickets = await wiring.store.tickets(node=node, open_only=True)
-    asked = [ticket for ticket in tickets if ticket.action is Action.REBOOT]
-    changes = [done_remotely(ticket, Action.REBOOT, wiring.clock.now()) for ticket in asked]
+    asked = [ticket for ticket in tickets if ticket.action is step]
+    changes = [done_remotely(ticket, step, wiring.clock.now()) for ticket in asked]
     await wiring.store.settle(run, [change for change in changes if change is not None])
 
 
@@ -188,6 +188,8 @@ def _reasons(ticket: Ticket, reported: Mapping[str, tuple[int, int]]) -> list[st
         )
     elif ticket.steps_done:
         lines.append(f"  done remotely, and it was still there: {', '.join(ticket.steps_done)}")
+    if ticket.held_by:
+        lines.append(f"  nobody is sent for this one: {ticket.held_by} explains it")
     if ticket.nodes:
         lines.append(f"  shared by {', '.join(ticket.nodes)}")
     if ticket.technician_note or ticket.found:

@@ -165,7 +165,8 @@ async def status(wiring: Wiring, nodes: Sequence[Node]) -> list[dict[str, Any]]:
     states = {state.node: state for state in await wiring.store.states([node.name for node in nodes])}
     tickets: dict[str, list[Ticket]] = {}
     for ticket in await wiring.store.tickets(open_only=True):
-        tickets.setdefault(ticket.node, []).append(ticket)
+        for name in {ticket.node, *ticket.nodes} if not ticket.held_by else ():
+            tickets.setdefault(name, []).append(ticket)
     alive = {run.id: run for run, ended in await wiring.store.runs(limit=50) if ended is None}
     now = wiring.clock.now()
     rows = []

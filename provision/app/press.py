@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from provision.app.desk import count_restart
+from provision.app.desk import count_step
 from provision.app.wiring import Wiring
 from provision.errors import PeerError, UnavailableError
 from provision.model.bmc import Button, Power
+from provision.model.finding import Action
 from provision.model.node import Node
 from provision.ports import Bmc
 
@@ -57,7 +58,7 @@ async def _cycle(wiring: Wiring, run: str, node: Node, bmc: Bmc, *, force: bool)
         return off
     on = await _switch(wiring, run, node, bmc, "on", force=force)
     if on["ok"]:
-        await count_restart(wiring, run, node.name)
+        await count_step(wiring, run, node.name, Action.REBOOT)
     return {**on, "result": "restarted" if on["ok"] else on["result"]}
 
 

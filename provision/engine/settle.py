@@ -54,6 +54,7 @@ class Settlement:
         self._nodes = nodes
         self._findings: dict[str, tuple[Finding, ...]] = {}
         self._shared: tuple[Ticket, ...] = ()
+        self._serials: tuple[Ticket, ...] = ()
         self._watched: dict[str, tuple[Evidence, ...]] = {}
         self._halted: dict[str, StuckNode] = {}
         self._facts: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -61,8 +62,9 @@ class Settlement:
 
     async def begin(self) -> None:
         """Remember which tickets several nodes share: they close only when all of these were seen well in this run."""
-        tickets = await self._context.journal.tickets(open_only=True)
-        self._shared = tuple(ticket for ticket in tickets if len(ticket.nodes) > 1)
+        tickets = await self._context.journal.tickets()
+        self._shared = tuple(ticket for ticket in tickets if len(ticket.nodes) > 1 and ticket.status.is_open)
+        self._serials = tuple(ticket for ticket in tickets if ticket.serial)
         self._watched = {name: () for ticket in self._shared for name in ticket.nodes}
 
     async def passed(self, node: Node, seen: Seen) -> None:
@@ -148,7 +150,12 @@ class Settlement:
         """Move the node's tickets; those that are open afterwards."""
         standing = await self._context.journal.tickets(node=node.name)
         known = {ticket.id for ticket in standing}
-        standing += tuple(t for t in self._shared if t.id not in known and node.name in t.nodes)
+        serials = {str(item.values.get("serial")) for finding in findings for item in finding.evidence}
+        standing += tuple(
+            t
+            for t in dict.fromkeys((*self._shared, *self._serials))
+            if t.id not in known and (node.name in t.nodes or t.serial in serials)
+        )
         changes = self._desk(node, findings, seen, standing, self._context.now())
         return await self._apply(changes)
 

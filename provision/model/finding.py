@@ -58,6 +58,14 @@ class Action(StrEnum):
     REPLACE_FAN = "replace_fan"
     REPLACE_PART = "replace_part"
 
+    @property
+    def remote(self) -> bool:
+        """True if it needs nobody in the cage (an AC cycle by a switched PDU outlet)."""
+        return self in {
+            *(Action.RETRY, Action.REBOOT, Action.RESET_BMC, Action.RESET_GPU, Action.AC_POWER_CYCLE),
+            *(Action.UPDATE_FIRMWARE, Action.FIX_CONFIG, Action.FIX_SOFTWARE, Action.COLLECT_MORE),
+        }
+
 
 class Dispatch(StrEnum):
     """Whether somebody goes: now, after the remote step has failed to help, or never."""

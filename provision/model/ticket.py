@@ -69,6 +69,12 @@ class Ticket:
     # What several machines share, in words, when that explains this one: nobody is sent for it meanwhile.
     held_by: str = ""
 
+    @property
+    def remote_first(self) -> str:
+        """The remote step that is to be tried before anybody goes; empty if somebody should go."""
+        waits = self.dispatch is Dispatch.AFTER_REPEAT and self.action.remote
+        return self.action.value if waits and self.action.value not in self.steps_done else ""
+
 
 class Found(StrEnum):
     """What a technician says of a visit. NO_FAULT lowers the weight of the rule that asked for it."""

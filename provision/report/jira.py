@@ -31,6 +31,7 @@ _DESCRIBED = (
     *(
         "Safe to power off",
         "Steps done remotely",
+        "Remote step first",
         "Evidence",
         "Verify step",
         "Also affects",

@@ -40,6 +40,7 @@ COLUMNS = (
     "Action requested",
     "Instructions",
     "Steps done remotely",
+    "Remote step first",
     "Priority",
     "Safe to power off",
     "Opened UTC",
@@ -64,8 +65,8 @@ def rows(tickets: Iterable[Ticket], nodes: Mapping[str, Node], states: Mapping[s
     listed = list(tickets)
     open_per_node: dict[str, int] = {}
     for ticket in listed:
-        if ticket.status.is_open:
-            open_per_node[ticket.node] = open_per_node.get(ticket.node, 0) + 1
+        for name in {ticket.node, *ticket.nodes} if ticket.status.is_open and not ticket.held_by else ():
+            open_per_node[name] = open_per_node.get(name, 0) + 1
     ordered = sorted(listed, key=lambda t: (_place(nodes.get(t.node)), t.node, t.id))
     return [_row(t, nodes.get(t.node), states.get(t.node), open_per_node) for t in ordered]
 
@@ -110,6 +111,8 @@ def _row(
         "Action requested": ticket.action.value,
         "Instructions": ticket.ask,
         "Steps done remotely": "; ".join(ticket.steps_done),
+        # Nobody should walk before this was tried: the operator does it, or gives the word.
+        "Remote step first": ticket.remote_first,
         "Priority": ticket.priority,
         # "yes" only for a node that serves nobody and waits for this one repair (facts: triage 4.1).
         "Safe to power off": "yes" if out_of_service and alone else "ask",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from provision.model.evidence import Evidence, PartKind
 from provision.model.finding import Action, Category, Dispatch, Finding
@@ -20,6 +20,9 @@ from provision.triage.fleet import FEEDS, explains, takes
 from provision.triage.verify import looked_well
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
+# What a later run does by itself when it comes by again; so long after the ticket it is a later one.
+_BY_LOOKING = frozenset({Action.RETRY, Action.COLLECT_MORE})
+LATER = timedelta(minutes=5)
 _SPARE = frozenset({"psu", "power_feed", "fan"})
 
 
@@ -46,11 +49,11 @@ def desk(
         if over is not None and (standing is None or not standing.status.is_open):
             changes.append(TicketChange(ChangeKind.SEEN_AGAIN, over, f"seen again on {node.name}: {finding.why}"))
         elif standing is None:
-            changes.append(_open(node, finding, key, now))
+            change = _open(node, finding, key, now)
+            changes.append(replace(change, ticket=_moved(change.ticket, tickets)))
         else:
-            changes.append(
-                _again(node, finding, replace(standing, held_by=over.locator if over else ""), standing, now)
-            )
+            here = replace(standing, held_by=over.locator if over else "")
+            changes.append(_again(node, finding, here, standing, tickets, now))
     changes += _holding(node, findings, tickets, now)
     for ticket in tickets:
         mine_too = ticket.node == node.name or node.name in ticket.nodes
@@ -123,13 +126,17 @@ def _open(node: Node, finding: Finding, key: str, now: datetime) -> TicketChange
         ),
         node,
         finding,
+        now,
     )
     return TicketChange(ChangeKind.OPEN, ticket, finding.why)
 
 
-def _written(ticket: Ticket, node: Node, finding: Finding) -> Ticket:
+def _written(ticket: Ticket, node: Node, finding: Finding, now: datetime) -> Ticket:
     """The ticket with what the finding says; life and history are left alone."""
     action, dispatch = finding.action, finding.dispatch
+    if ticket.id and dispatch is Dispatch.AFTER_REPEAT and action in _BY_LOOKING and now - ticket.opened_at >= LATER:
+        # The run that sees it again is the step: it booted once more, or read everything again.
+        ticket = replace(ticket, steps_done=tuple(dict.fromkeys((*ticket.steps_done, action.value))))
     # The remote step was done and the fault is still there: somebody goes, with the next step.
     if dispatch is Dispatch.AFTER_REPEAT and finding.escalate is not None and finding.action in ticket.steps_done:
         action, dispatch = finding.escalate, Dispatch.NOW
@@ -150,6 +157,35 @@ def _written(ticket: Ticket, node: Node, finding: Finding) -> Ticket:
     )
 
 
+def _moved(ticket: Ticket, others: Sequence[Ticket]) -> Ticket:
+    """The same part failed in another place before: it is the part, wherever it is put."""
+    before = [
+        t
+        for t in others
+        if ticket.serial and t.serial == ticket.serial and t.category is ticket.category
+        if (t.node, t.locator) != (ticket.node, ticket.locator)
+    ]
+    if not before:
+        return ticket
+    where = ", ".join(dict.fromkeys(f"{t.node} {t.locator}" for t in before))
+    said = f"Replace this part (serial {ticket.serial}): it failed in {where} before, so moving it does not help. "
+    return replace(
+        ticket,
+        action=_REPLACE.get(ticket.category, Action.REPLACE_PART),
+        dispatch=Dispatch.NOW,
+        ask=_clean(said + ticket.ask, 500),
+        previous=tuple(dict.fromkeys((*ticket.previous, *(f"{t.id}#{t.attempt}" for t in before)))),
+    )
+
+
+_REPLACE = {
+    Category.NVME: Action.REPLACE_DRIVE,
+    Category.GPU: Action.REPLACE_GPU,
+    Category.MEMORY: Action.REPLACE_DIMM,
+    Category.PSU: Action.REPLACE_PSU,
+}
+
+
 def _said(finding: Finding, name: str) -> str:
     """A figure of the part itself (model, serial) from the evidence that carried the finding."""
     for item in finding.evidence:
@@ -159,9 +195,11 @@ def _said(finding: Finding, name: str) -> str:
     return ""
 
 
-def _again(node: Node, finding: Finding, released: Ticket, standing: Ticket, now: datetime) -> TicketChange:
+def _again(
+    node: Node, finding: Finding, released: Ticket, standing: Ticket, others: Sequence[Ticket], now: datetime
+) -> TicketChange:
     """``released`` is the standing ticket, held as it is to be from here on."""
-    written = _written(released, node, finding)
+    written = _moved(_written(released, node, finding, now), others)
     if standing.status in {TicketStatus.VERIFIED, TicketStatus.DONE_BY_TECHNICIAN}:
         said = "closed" if standing.status is TicketStatus.VERIFIED else "reported done"
         reopened = replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from provision.model.finding import Action, Dispatch
+from provision.model.finding import Action
 from provision.model.ticket import ChangeKind, Ticket, TicketChange, TicketStatus, Told
 
 _ORDER = (
@@ -15,12 +15,7 @@ _ORDER = (
     TicketStatus.IN_WORK,
     TicketStatus.DONE_BY_TECHNICIAN,
 )
-REMOTE = frozenset(
-    {
-        *(Action.RETRY, Action.REBOOT, Action.RESET_BMC, Action.RESET_GPU, Action.AC_POWER_CYCLE),
-        *(Action.UPDATE_FIRMWARE, Action.FIX_CONFIG, Action.FIX_SOFTWARE, Action.COLLECT_MORE),
-    }
-)
+REMOTE = frozenset(action for action in Action if action.remote)
 """Actions that need nobody in the cage (an AC cycle by a switched PDU outlet)."""
 
 
@@ -80,6 +75,4 @@ def done_remotely(ticket: Ticket, step: Action, now: datetime) -> TicketChange |
 
 def proposed(ticket: Ticket) -> str:
     """The remote step that should be tried before anybody goes; empty if somebody should go."""
-    if ticket.dispatch is Dispatch.AFTER_REPEAT and ticket.action in REMOTE and ticket.action not in ticket.steps_done:
-        return ticket.action.value
-    return ""
+    return ticket.remote_first
