@@ -3,7 +3,8 @@
 ``python -m benchmarks.bringup --nodes 512``: the simulated site runs in a process of its own, pinned to the first core;
 the product runs in another one, on the second. Printed: writes to MAAS against those that are needed, list requests per
 rack and interval, peak memory, and wall time against the simulator's own critical path, which is the longest time that
-one machine itself was busy (network boots, commissioning, installation). Exit status 1 if a figure is over its limit.
+one machine itself was busy (network boots, commissioning, installation). Exit status 1 if a figure is over its limit;
+143 when it was asked to end (SIGTERM, SIGINT): both processes are ended first.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import gc
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -62,8 +64,10 @@ def pin(core: int) -> None:
 
 async def serve(folder: Path, nodes: int, racks: int, speed: float) -> None:
     """The site: tells where its inventory is, and at the end what it saw."""
-    limits = {"in_flight": nodes, "per_rack": nodes, "per_power_feed": nodes, "deployments": nodes}
-    async with start_fleet(folder / "sim", nodes=nodes, racks=racks, speed=speed, settings={"limits": limits}) as fleet:
+    limits: dict[str, int | None] = dict.fromkeys(("in_flight", "per_rack", "per_power_feed", "deployments"), nodes)
+    # A site's caution is no cost of ours: nobody goes ahead, and machines may start as quickly as they can.
+    settings = {"limits": limits | {"reboots_per_minute": None}, "canary": {"nodes": 0}}
+    async with start_fleet(folder / "sim", nodes=nodes, racks=racks, speed=speed, settings=settings) as fleet:
         gc.freeze()
         say(json.dumps({"inventory": str(fleet.inventory)}))
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
@@ -122,31 +126,41 @@ async def client(inventory: Path, state: Path) -> None:
 
 
 async def measure(nodes: int, racks: int, speed: float) -> dict[str, Any]:
-    """Run both processes; what both said."""
+    """Run both processes; what both said. They end with us, also when we are asked to end."""
+    me = asyncio.current_task()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        if me is not None:
+            asyncio.get_running_loop().add_signal_handler(sign, me.cancel)
     with tempfile.TemporaryDirectory(prefix="bench-fleet-") as name:
         folder = Path(name)
-        pipe = asyncio.subprocess.PIPE
-        me = (sys.executable, "-m", "benchmarks.bringup")
-        site = await asyncio.create_subprocess_exec(
-            *me, "--serve", str(folder), "--nodes", str(nodes), "--racks", str(racks), "--speed", str(speed),
-            stdin=pipe, stdout=pipe, limit=2**24,
-        )  # fmt: skip
-        try:
+        async with contextlib.AsyncExitStack() as children:
+            where = ("--nodes", str(nodes), "--racks", str(racks), "--speed", str(speed))
+            site = await child(children, "--serve", str(folder), *where)
             if site.stdout is None or site.stdin is None:
                 raise RuntimeError("the site has no pipes")
             first = json.loads(await site.stdout.readline())
-            ours = await asyncio.create_subprocess_exec(
-                *me, "--client", first["inventory"], "--state", str(folder / "state"), stdout=pipe, limit=2**24
-            )
+            ours = await child(children, "--client", first["inventory"], "--state", str(folder / "state"))
             told, _ = await ours.communicate()
             site.stdin.write(b"count\n")
             await site.stdin.drain()
             seen = json.loads(await site.stdout.readline())
             return {"ours": json.loads(told), "site": seen}
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                site.terminate()
-            await site.wait()
+
+
+async def child(children: contextlib.AsyncExitStack, *argv: str) -> asyncio.subprocess.Process:
+    """This file in a process of its own, ended with the stack."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "benchmarks.bringup", *argv, stdin=pipe, stdout=pipe, limit=2**24
+    )
+
+    async def end() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+    children.push_async_callback(end)
+    return process
 
 
 def most(limit: float) -> str:
@@ -154,8 +168,12 @@ def most(limit: float) -> str:
     return f"at most {limit:g}"
 
 
-def report(found: dict[str, Any], nodes: int, racks: int) -> tuple[list[str], bool]:
-    """Lines, and whether every figure keeps its limit."""
+def _verdict(ok: bool, wanted: str) -> str:
+    return "" if not wanted else "ok" if ok else "OVER"
+
+
+def report(found: dict[str, Any], nodes: int, racks: int) -> tuple[list[str], dict[str, Any]]:
+    """Lines for people, and the same figures as data; ``ok`` says whether every one keeps its limit."""
     ours, site = found["ours"], found["site"]
     writes, needed = sum(site["writes"].values()), len(NEEDED) * nodes
     intervals = ours["wall_s"] / (INTERVAL_S * ours["pace"])
@@ -174,9 +192,24 @@ def report(found: dict[str, Any], nodes: int, racks: int) -> tuple[list[str], bo
         ("wall / critical path", shown, most(MOST_WALL), wall <= MOST_WALL),
         ("CPU, ours and the simulator's", f"{ours['cpu_s']:.1f} s, {site['cpu_s']:.1f} s", "", True),
     ]
-    lines = [f"{what:32}{is_:52}{wanted:20}{'' if ok else 'OVER'}".rstrip() for what, is_, wanted, ok in rows]
+    lines = [f"{what:32}{is_:52}{wanted:20}{_verdict(ok, wanted)}".rstrip() for what, is_, wanted, ok in rows]
     lines += [f"  {count} times: {why}" for why, count in ours["whys"].items()]
-    return lines, all(ok for _, _, _, ok in rows)
+    figures = {
+        "nodes": nodes,
+        "racks": racks,
+        "ready": ready,
+        "wrong_disks": site["wrong"],
+        "writes_per_needed": share,
+        "polls_per_rack_and_interval": lists,
+        "peak_mib": peak,
+        "wall_s": ours["wall_s"],
+        "critical_s": site["critical_s"],
+        "wall_per_critical": wall,
+        "limits": {"writes": MOST_WRITES, "polls": MOST_LISTS, "mib": MOST_MIB, "wall": MOST_WALL},
+        "over": [what for what, _, _, ok in rows if not ok],
+        "ok": all(ok for _, _, _, ok in rows),
+    }
+    return lines, figures | found
 
 
 def main() -> None:
@@ -185,6 +218,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=512)
     parser.add_argument("--racks", type=int)
     parser.add_argument("--speed", type=float, default=2.0, help="simulated seconds in a second")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there, too")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--client", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--state", type=Path, help=argparse.SUPPRESS)
@@ -200,9 +234,15 @@ def main() -> None:
         asyncio.run(client(asked.client, asked.state))
     else:
         say(f"{asked.nodes} machines in {racks} racks, {asked.speed:g} simulated seconds a second")
-        lines, good = report(asyncio.run(measure(asked.nodes, racks, asked.speed)), asked.nodes, racks)
+        try:
+            found = asyncio.run(measure(asked.nodes, racks, asked.speed))
+        except asyncio.CancelledError:
+            sys.exit(143)
+        lines, figures = report(found, asked.nodes, racks)
         say("\n".join(lines))
-        sys.exit(0 if good else 1)
+        if asked.json:
+            asked.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        sys.exit(0 if figures["ok"] else 1)
 
 
 if __name__ == "__main__":
