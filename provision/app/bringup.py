@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from provision.app import operators, plans, runs
+from provision.app import operators, plans, runs, workers
 from provision.app.runs import Sink
 from provision.app.wiring import Wiring
 from provision.errors import MisconfiguredError, RefusedError
@@ -32,6 +32,8 @@ async def bring_up(
     plan = plans.read(plan_file) if plan_file is not None else None
     target, nodes = _what(wiring, target, plan, plan_file)
     await make_room(wiring, nodes, say, take_over=take_over)
+    if plan is None and (done := await workers.by_workers(wiring, nodes, target, sinks, say)) is not None:
+        return done[0], target, nodes, done[1]
     run = await operators.attach_to(wiring, nodes, "bringup")
     if run is not None and plan is None:
         say(f"run {run.id} of {run.who} brings them up already: this only watches it (Ctrl-C ends the watching)")

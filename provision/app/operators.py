@@ -121,7 +121,7 @@ async def runs(wiring: Wiring, limit: int) -> list[dict[str, Any]]:
     return [
         {
             "run": item.run.id,
-            "status": item.status if item.exit_status is None else f"exit {item.exit_status}",
+            "status": item.status if item.status != "ended" else f"exit {item.exit_status}",
             "verb": item.run.verb,
             "target": item.run.target,
             "nodes": len(item.run.nodes),

@@ -37,6 +37,7 @@ VERBS = {
     "resume": ("operators", "resume", "Go on where too many nodes had failed."),
     "history": ("look", "history", "A node's timeline."),
     "inventory": ("inventory", "inventory", "Check the inventory, or import a spreadsheet."),
+    "worker": ("worker", "worker", "Bring up what is wanted, beside other workers on any machine."),
     "store": ("store", "store", "What is kept and where: info, check, prune, move."),
     "mirror": ("mirror", "mirror", "Compare the site's mirror with what the profiles need."),
     "sim": ("sim", "sim", "A simulated fleet to try everything on."),

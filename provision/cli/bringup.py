@@ -73,6 +73,8 @@ def bringup(
       provision bringup rack-12 --tickets tickets.csv
       provision bringup --plan plan.json
     """
+    if target is None and plan_file is None:
+        raise click.UsageError("Missing argument 'TARGET' (a node, a rack), or --plan FILE")
     return with_app(
         inventory,
         state,

@@ -21,8 +21,8 @@ from tests.fakes import PROFILE, FakeClock, FakeJournal, World, rack
 
 SEEDS = 100
 WAIT_S = 60.0
-# Half of the seeds in every test run: each costs a tenth of a second.
-CHUNKS = pytest.mark.parametrize("chunk", [0, 1, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 3))])
+# A quarter of the seeds in every test run: each costs a tenth of a second.
+CHUNKS = pytest.mark.parametrize("chunk", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 2, 3))])
 
 
 def hall(draw: random.Random, racks: int, size: int) -> list[Node]:

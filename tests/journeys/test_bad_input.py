@@ -287,7 +287,7 @@ async def test_two_runs_over_one_rack(site_of: Start) -> None:
     assert first.stdout is not None
     try:
         began = json.loads(await asyncio.wait_for(first.stdout.readline(), DEADLINE_S))
-        second = await site.provision("bringup", ONE)
+        second = await site.provision("power", "cycle", ONE)
         refused(
             second, f"{ONE} is held by bringup rack-12 of ", f"process {first.pid}", "since ", f"(run {began['run']})"
         )
