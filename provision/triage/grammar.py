@@ -29,7 +29,7 @@ _THINGS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("temp", _words(r"\btemp(?:erature)?s?\b|_temp\b|\d ?°?C  ?\(high|therm(?:al|trip)|over-?heat|overtemp|PROCHOT")),
     ("cable", _words(r"\bcables?\b|\briser\b|backplane|interconnect\b|mezz\w* connector")),
     ("voltage", _words(r"\bvoltages?\b|\bVRMs?\b|\bVR\b|VR ?hot|power ?good|\bP\d{1,2}V\d?\w*|\bV(?:CORE|CC|DD|TT)\w*|power rail")),
-    ("raid_battery", _words(r"(?:PERC|RAID|controller|BBU|cache)\b.{0,40}\bbatter|\bBBU\b|cache (?:module|vault)|super ?cap")),
+    ("raid_battery", _words(r"(?:PERC|RAID|controller|BBU|cache|storage)\b.{0,40}\bbatter|\bBBU\b|cache (?:module|vault)|super ?cap")),
     ("battery", _words(r"\bbatter(?:y|ies)\b|\bVBAT\b|\bCMOS\b|coin cell")),
     ("drive", _words(r"\b(?:disks?|drives?|SSDs?|HDDs?|NVMe\w*|storage device)\b|Disk\.Bay|physical ?drive")),
     ("dimm", _words(r"DIMM|\bmemory\b(?! (?:of|on) GPU)|\bMEM_?\w?\d|\bECC\b")),
@@ -42,8 +42,16 @@ _THINGS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("watchdog", _words(r"watchdog")),
     ("system", _words(r"\bSEL\b|event log|System (?:Event|Firmware|Boot|ACPI)|OS (?:Boot|Critical|Stop)|\bPOST\b|\bBIOS\b|\bUEFI\b|Session Audit|\bBMC\b")),
 )  # fmt: skip
+# Words of managing a machine: what is asked, set, licensed or updated is no part.
+_MANAGED = _words(
+    r"\b(?:features?|settings?|polic(?:y|ies)|(?<!resource )propert(?:y|ies)|attributes?|licen[sc]es?|certificates?|security keys?|users?|password|accounts?|sessions?|jobs?"
+    r"|update package|firmware (?:image|update|package|upgrade)|virtual (?:media|console)|mapping|VLAN|IPv[46]|DNS|NTP|SNMP|SMTP|LDAP|RACADM|secure boot|export|import"
+    r"|erase|sanitize|lockdown|pass-?through|key management|self-?encrypt\w*|namespaces?|virtual (?:disks?|drives?)|VD|hot ?spare|disk groups?|foreign)\b"
+    r"|^(?:\S+ )?(?:unable|cannot|could not|failed) to (?!communicate|detect|initiali|read\b|power|boot|train|recover|respond|start up)"
+    r"|operation .{0,40}(?:cannot|could not|not (?:completed?|perform|allowed|success))|\b(?:DVD|CD|USB|floppy|LCD|vFlash|SD card)\b"
+)
 _CLEAR = _words(
-    r"de-?assert|\brestored\b|return(?:ed|s)? to (?:a )?(?:normal|good|ok)|operating normally|\brecovered\b|\brepaired\b"
+    r"de-?assert|\bresolved\b|normal levels?|limit (?:has been |is |was )?reset|changed to (?:ok|on|good)|reassigned|has corrected errors|less than the critical thr\w*|no longer at risk|(?:condition|problem|error|alarm|fault) has been removed|recovery has occurred|not in any\b|completed successfully|at normal|\brestored\b|return(?:ed|s)? to (?:a )?(?:normal|good|ok)|operating normally|\brecovered\b|\brepaired\b"
     r"|now redundant|fully redundant|(?:is|are) redundant|successful\w*|\bcompleted?\b|\bcleared\b|\bis (?:now )?(?:ok|present|online|normal|good|healthy"
     r"|functional|operational|active|installed|connected|inserted|available|working)\b|has been (?:inserted|installed|added|connected)|\binserted\b"
     r"|within (?:range|limits|specif\w*)|to (?:normal|ok) state|below (?:the )?threshold|\bno (?:errors?|faults?|failures?|issues?|problems?)\b|without errors?"
@@ -71,7 +79,7 @@ _STATES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "uncorrectable",
         _words(
-            r"uncorrect|multi-?bit|double-?bit|\bfatal|PERR|SERR|CATERR|IERR|\bMC?ERR\b|poison|machine check|bus (?:time-?out|degraded)"
+            r"uncorrect|multi-?bit|double-?bit|\bfatal|PERR|SERR|CATERR|IERR|\bMC?ERR\b|poison|^(?!.*(?<!un)correct(?:able|ed)).*machine check|bus (?:time-?out|degraded)"
             r"|unrecoverable|surprise|link training|parity"
         ),
     ),
@@ -91,19 +99,21 @@ _STATES: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"|crossed a warning|transition(?:ed)? to (?:non-?critical|warning)"
         ),
     ),
-    ("config", _words(r"mismatch|unsupported|not supported|population|incompatib|invalid config|config(?:uration)? error|not authori[sz]ed|unqualified")),
+    ("unsupported", _words(r"unsupported|not supported|population|incompatib|not authori[sz]ed|unqualified")),
+    ("config", _words(r"mismatch|invalid config|config(?:uration)? error|(?:incorrectly|improperly|not) (?:configured|connected|installed|seated)|misconfig|swapped")),
     (
         "absent",
         _words(
-            r"\babsent\b|\bremoved\b|\bmissing\b|not (?:present|detected|found|installed|seated|inserted|populated|connected|plugged)|unplugged|disconnect\w*"
-            r"|\bpulled\b|\bopen circuit|extracted|no longer (?:present|detected|available|respond\w*|seen|enumerat\w*)"
+            r"\babsent\b|\bmissing\b|not (?:present|detected|found|installed|seated|inserted|populated|connected|plugged)|unplugged|disconnect\w*"
+            r"|\bopen circuit|no longer (?:present|detected|available|respond\w*|seen|enumerat\w*)"
         ),
     ),
+    ("removed", _words(r"\bremoved\b|\bpulled\b|extracted|\bejected\b")),
     (
         "failed",
         _words(
             r"\bfail(?:ed|ure|s|ing)?\b|\bfault(?:y|ed|s)?\b|\berrors?\b|degraded|\boffline\b|\blost\b|unresponsive|not (?:respond\w*|functional|working|reachable)"
-            r"|\bproblems?\b|\bissues?\b|\bstopped\b|\bdead\b|(?<![\d.])0 ?RPM|\bdisabled\b|mapped out|out(?:side)?[ -](?:of )?(?:the )?range|\bcritical\b|inactive|\bbad\b|low\b|malfunction"
+            r"|\bproblems?\b|\bissues?\b|\bstopped\b|\bdead\b|(?<![\d.])0 ?RPM|mapped out|out(?:side)?[ -](?:of )?(?:the )?range|\bcritical\b|inactive|\bbad\b|low\b|malfunction"
         ),
     ),
 )  # fmt: skip
@@ -117,10 +127,24 @@ _OF_PART = {
     PartKind.GPU: "gpu",
     PartKind.NVSWITCH: "nvswitch",
 }
+# Start-up switches these off when they fail it; elsewhere "disabled" is a setting.
+_SWITCHED_OFF = frozenset({"dimm", "cpu", "gpu"})
+_DISABLED = _words(r"\b(?:is|was|been|and) disabled\b")
+_SOFT = frozenset({"config", "unsupported", "absent", "removed", "failed", "predicted"})
 # Things whose mere event is the news: an opened lid, a watchdog that bit.
 _SPEAKS = frozenset({"intrusion", "watchdog"})
+# Message ids whose letters tell the component: Dell's first letters, Lenovo's after ``FQXSP`` and ``FQXSF``.
+_FAMILIES = {
+    **dict.fromkeys(("PSU", "PW"), "psu"),
+    **dict.fromkeys(("MEM", "MA"), "dimm"),
+    **dict.fromkeys(("CPU", "PU"), "cpu"),
+    **dict.fromkeys(("PCI", "IO"), "pcie"),
+    **dict.fromkeys(("PDR", "SD"), "drive"),
+    **{"FAN": "fan", "TMP": "temp", "VLT": "voltage", "BAT": "battery", "NIC": "nic", "NM": "nic", "CBL": "cable"},
+}
+_FAMILY = re.compile(r"\W{0,2}(?:FQXS[PF](PW|MA|PU|IO|SD|NM)\d{4}[A-Z]|(PSU|MEM|CPU|PCI|PDR|FAN|TMP|VLT|BAT|NIC|CBL)\d{2,4})\b")
 # What a line of a part may be about besides the part itself.
-_ABOUT = frozenset({"psu_redundancy", "fan_redundancy", "leak", "temp", "intrusion"})
+_ABOUT = frozenset({"psu_redundancy", "fan_redundancy", "leak", "temp", "intrusion", "raid_battery"})
 
 
 def said(line: str, part: PartKind | None = None) -> dict[str, str]:
@@ -130,17 +154,25 @@ def said(line: str, part: PartKind | None = None) -> dict[str, str]:
 
     ``state`` is ``clear`` (over, well, restored), ``info`` (an audit, a test, a boot), or the gravest that is named:
     ``no_input``, ``predicted``, ``trip``, ``limit``, ``uncorrectable``, ``correctable``, ``critical``, ``warning``,
-    ``config``, ``absent``, ``failed``.
+    ``unsupported``, ``config``, ``absent``, ``removed``, ``failed``.
     """
     head = line[:MAX_LINE]
     thing = next((name for name, pattern in _THINGS if pattern.search(head)), None)
     if thing not in _ABOUT and part in _OF_PART:
         thing = _OF_PART[part]
+    if thing is None and (family := _FAMILY.match(head)) is not None:
+        thing = _FAMILIES[(family[1] or family[2]).upper()]
     if thing is None:
-        return {"thing": "system", "state": "info"} if _INFO.search(head) or _CLEAR.search(head) else {}
+        if _INFO.search(head) or _CLEAR.search(head):
+            return {"thing": "system", "state": "info"}
+        return {"thing": "managed", "state": "failed"} if _MANAGED.search(head) else {}
     if _CLEAR.search(head):
         return {"thing": thing, "state": "clear"}
     bad = next((name for name, pattern in _STATES if pattern.search(head)), None)
+    if bad is None and thing in _SWITCHED_OFF and _DISABLED.search(head):
+        bad = "failed"
+    if bad in _SOFT and _MANAGED.search(head):
+        return {"thing": "managed", "state": "failed"}
     if _INFO.search(head) and bad in {None, "absent", "failed", "config"}:
         return {"thing": thing, "state": "info"}
     if bad is None and thing in _SPEAKS:
