@@ -267,12 +267,14 @@ async def _observe_boot(node: Node, machine: Machine, tools: Tools, seen: Deploy
     ours, late = tools.site.power_by is PowerBy.PROVISION, running_s > GIVES_UP_S
     events: tuple[MaasEvent, ...] = ()
     results: tuple[ScriptResult, ...] = ()
-    if late or (ours and not tools.notes.get(f"{operation}.pressed")):
+    installs = operation == OPERATION
+    # Wiping leaves no word of its beginning in results or log.
+    if late or (ours and installs and not tools.notes.get(f"{operation}.pressed")):
         results, events = await tools.maas.results(machine.system_id), await tools.maas.events(machine.system_id)
     boot, evidence = None, list(seen.evidence)
     if ours:
-        start = began(events, "deploying" if operation == OPERATION else "disk erasing")
-        contact = heard(results, events, "installation", start)
+        start = began(events, "deploying") if installs else None
+        contact = installs and heard(results, events, "installation", start)
         boot = await observe_boot(tools, operation, start, contact=contact)
         evidence.append(boot_evidence(node, boot, tools))
     reason = ""

@@ -48,6 +48,7 @@ class Floor:
         node: Callable[[Node], Node] = lambda node: node,
         erase: bool = False,
         again: bool = False,
+        erase_data: bool = False,
         watch: Callable[[Fleet, Event], None] = lambda fleet, event: None,
     ) -> Mapping[str, NodeEnded]:
         """One run as a process of its own would do it. ``erase`` raises the epochs first unless ``again``."""
@@ -65,7 +66,8 @@ class Floor:
 
             fleet = Fleet(
                 stages=stages, journal=wiring.store, clock=wiring.clock, site=wiring.settings.site, judge=judge,
-                desk=desk, fleet_causes=fleet_causes, tools_for=wiring.tools, emit=emit,
+                desk=desk, fleet_causes=fleet_causes, emit=emit,
+                tools_for=lambda node, goal: wiring.tools(node, replace(goal, erase_data=erase_data)),
                 closing=lambda ended: mark_broken(wiring, run, chosen, ended),
             )  # fmt: skip
             run = new_run(wiring, "reimage" if erase else "bringup", "test", chosen)
