@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,18 @@ class Server:
         name = f"t{next(_numbers)}"
         self.sql(f"CREATE DATABASE {name} TEMPLATE {template}")
         return name
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A PostgreSQL server for all tests of this worker; skips where there is none."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'provision[distributed]'")
+    made = Server()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
 
 
 def _free_port() -> int:

@@ -94,7 +94,32 @@ async def bring_up(
         for sink in sinks:
             sink(event)
 
-    fleet = Fleet(
+    fleet = fleet_of(wiring, run, nodes, emit, erase_data=erase_data, stages=stages, plan=plan)
+    asked = asyncio.create_task(_asked_to_end(wiring, run, fleet, emit))
+    try:
+        with stopping(fleet.request_stop):
+            ended = await fleet.run(run, nodes, wiring.site.profiles, may_erase=may_erase)
+    finally:
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        for sink in sinks:
+            sink.close()
+    outcomes = {name: end.outcome for name, end in ended.items()}
+    return exit_status(outcomes), outcomes
+
+
+def fleet_of(
+    wiring: Wiring,
+    run: Run,
+    nodes: Sequence[Node],
+    emit: Callable[[Event], None],
+    *,
+    erase_data: bool = False,
+    stages: Sequence[Stage] = BRING_UP,
+    plan: Mapping[str, frozenset[str]] | None = None,
+) -> Fleet:
+    """The fleet of one run, on the site's adapters and store."""
+    return Fleet(
         stages=stages,
         journal=wiring.store,
         clock=wiring.clock,
@@ -109,17 +134,6 @@ async def bring_up(
         over=lambda name, operation: seen_over(wiring, name, operation),
         plan=plan,
     )
-    asked = asyncio.create_task(_asked_to_end(wiring, run, fleet, emit))
-    try:
-        with stopping(fleet.request_stop):
-            ended = await fleet.run(run, nodes, wiring.site.profiles, may_erase=may_erase)
-    finally:
-        asked.cancel()
-        await asyncio.gather(asked, return_exceptions=True)
-        for sink in sinks:
-            sink.close()
-    outcomes = {name: end.outcome for name, end in ended.items()}
-    return exit_status(outcomes), outcomes
 
 
 async def _asked_to_end(wiring: Wiring, run: Run, fleet: Fleet, emit: Callable[[Event], None]) -> None:

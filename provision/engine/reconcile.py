@@ -255,6 +255,9 @@ class Walk:
                 attempt, "void", "the look before it saw something else" if not same else "stop"
             )
             return await self._follow(seen, again, may_act=False)
+        if context.run.lease_s is not None:
+            # Others take over what is silent: right before a write the lease is made fresh, or found lost.
+            await journal.heartbeat(context.run.id)
         return await self._send(attempt, seen, act)
 
     async def _turn_in(self, act: Act) -> float:

@@ -10,7 +10,11 @@ from provision.model.decision import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Who runs what over which nodes, since when. ``id`` sorts by time (``20261129-190501-7f3a``)."""
+    """Who runs what over which nodes, since when. ``id`` sorts by time (``20261129-190501-7f3a``).
+
+    ``lease_s``: after so much silence others take its nodes over, also from a process that is only stopped or hangs;
+    None for a run that a person watches.
+    """
 
     id: str
     verb: str
@@ -20,6 +24,7 @@ class Run:
     pid: int
     started_at: datetime
     target: str = ""
+    lease_s: float | None = None
 
     @property
     def who(self) -> str:

@@ -85,7 +85,7 @@ class Gates:
             for node, place in connection.execute(select(slot_places.c.node, slot_places.c.place)):
                 held.setdefault(node, []).append(place)
             query = select(slots.c.node, slots.c.operation, slots.c.since, runs).join(runs, runs.c.id == slots.c.run)
-            now = self._now()
+            now = leases.moment(connection, self._now)
             return tuple(
                 Slot(
                     row.node,

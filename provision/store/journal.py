@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, text, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from provision.model.decision import Outcome
 from provision.model.event import Event
@@ -23,15 +23,11 @@ from provision.store.schema import attempts, events, evidence, gaps, runs, state
 from provision.store.texts import Scrub, clean, event_json, keep_all, plain, to_json
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 def open_store(
     path_or_url: Path | str,
     *,
     password: Secret | None = None,
-    now: Callable[[], datetime] = _utc_now,
+    now: Callable[[], datetime] = leases.utc_now,
     busy_s: float = BUSY_TIMEOUT_S,
     patience_s: float = PATIENCE_S,
 ) -> Store:
@@ -68,18 +64,13 @@ class Store:
         """The file or the server, for messages."""
         return self._database.name
 
-    def _alive_at(self, connection: Connection) -> datetime:
-        """The moment of a sign of life. Machines that share a server may disagree about the time: it knows best."""
-        if connection.dialect.name == "postgresql" and self._now is _utc_now:
-            found: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
-            return found.astimezone(UTC)
-        return self._now()
-
     async def start_run(self, run: Run) -> None:
         """Lease the run's nodes; leases of dead runs are taken over. See ports.Journal."""
-        await self._database.write(
-            "start the run", lambda c: leases.take(c, run, mine=self._mine, now=self._alive_at(c)), durable=True
-        )
+
+        def work(connection: Connection) -> None:
+            leases.take(connection, run, mine=self._mine, now=leases.moment(connection, self._now))
+
+        await self._database.write("start the run", work, durable=True)
         self._mine.add(run.id)
 
     async def heartbeat(self, run: str) -> None:
@@ -91,7 +82,8 @@ class Store:
 
         def work(connection: Any) -> None:
             leases.must_hold(connection, run, "heartbeat")
-            connection.execute(update(runs).where(runs.c.id == run).values(heartbeat_at=self._alive_at(connection)))
+            alive = {"heartbeat_at": leases.moment(connection, self._now)}
+            connection.execute(update(runs).where(runs.c.id == run).values(alive))
 
         await self._database.write("heartbeat", work)
 
@@ -212,7 +204,14 @@ class Store:
             "outcome": state.outcome.value if state.outcome else None,
             "updated_at": state.updated_at or self._now(),
         }
-        await self._database.write("set the state", lambda c: locks.upsert(c, states, ("node",), values))
+
+        def work(connection: Connection) -> None:
+            # What a run has to say after it was taken over is told of a node that another one has in hand.
+            if leases.is_taken_over(connection, state.run):
+                return
+            locks.upsert(connection, states, ("node",), values)
+
+        await self._database.write("set the state", work)
 
     async def states(self, nodes: Sequence[str] | None = None) -> tuple[NodeState, ...]:
         """Where nodes stood when they were last looked at, by name."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Collection, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, text, update
 
 from provision.errors import RefusedError
 from provision.model.run import Run
@@ -41,9 +41,33 @@ def process_identity(pid: int) -> str:
         return ""
 
 
+def moment(connection: Connection, now: Callable[[], datetime]) -> datetime:
+    """The moment of a sign of life. Machines that share a server may disagree about the time: the server knows best.
+
+    A clock that is not the wall clock (a test's) is believed.
+    """
+    if connection.dialect.name == "postgresql" and now is utc_now:
+        found: datetime = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+        return found.astimezone(UTC)
+    return now()
+
+
+def utc_now() -> datetime:
+    """The wall clock of this machine."""
+    return datetime.now(UTC)
+
+
 def is_live(row: Row[tuple[object, ...]], now: datetime) -> bool:
     """True if the run of this row may still be at work."""
     if row.ended_at is not None or row.taken_over_by is not None:
+        return False
+    return process_is_live(row, now)
+
+
+def process_is_live(row: Row[tuple[object, ...]], now: datetime) -> bool:
+    """The same by signs of life alone: ``host``, ``pid``, ``process``, ``heartbeat_at``, ``lease_s``."""
+    silent = now - row.heartbeat_at
+    if row.lease_s is not None and silent > timedelta(seconds=row.lease_s):
         return False
     if row.host == socket.gethostname() and row.process:
         boot, namespace, _ = row.process.split("/")
@@ -53,7 +77,7 @@ def is_live(row: Row[tuple[object, ...]], now: datetime) -> bool:
         if namespace == ours[1]:
             # Stopped or hanging is not dead: it could wake in the middle of a write.
             return bool(process_identity(row.pid) == row.process)
-    return bool(now - row.heartbeat_at <= SILENT_AFTER)
+    return row.lease_s is not None or bool(silent <= SILENT_AFTER)
 
 
 def take(connection: Connection, run: Run, *, mine: Collection[str], now: datetime) -> tuple[str, ...]:
@@ -87,6 +111,7 @@ def take(connection: Connection, run: Run, *, mine: Collection[str], now: dateti
             process=process_identity(run.pid),
             started_at=run.started_at,
             heartbeat_at=now,
+            lease_s=run.lease_s,
         )
     )
     if run.nodes:
@@ -128,6 +153,12 @@ def must_hold(connection: Connection, run_id: str, operation: str, node: str | N
         holder = connection.execute(select(leases.c.run).where(leases.c.node == node)).scalar()
         if holder is not None and holder != run_id:
             raise RefusedError("store", operation, f"{node} is held by run {holder}, not by run {run_id}")
+
+
+def is_taken_over(connection: Connection, run_id: str) -> bool:
+    """Somebody else has the run's nodes."""
+    query = select(runs.c.taken_over_by).where(runs.c.id == run_id).with_for_update(read=True)
+    return connection.execute(query).scalar() is not None
 
 
 def release(connection: Connection, run_id: str, exit_status: int, now: datetime) -> None:

@@ -83,7 +83,7 @@ class Operators:
             query = query.where(runs.c.id == run)
 
         def work(connection: Connection) -> tuple[Standing, ...]:
-            now = self._now()
+            now = held.moment(connection, self._now)
             return tuple(_standing(row, now) for row in connection.execute(query))
 
         return await self._database.read("list runs", work)
@@ -92,7 +92,7 @@ class Operators:
         """Live runs that hold some of these nodes, by run id."""
 
         def work(connection: Connection) -> Mapping[str, Run]:
-            now, found = self._now(), {}
+            now, found = held.moment(connection, self._now), {}
             for chunk in held.chunks(nodes):
                 query = select(runs).join(leases, leases.c.run == runs.c.id).where(leases.c.node.in_(chunk)).distinct()
                 for row in connection.execute(query):
@@ -109,7 +109,7 @@ class Operators:
             row = connection.execute(select(runs).where(runs.c.id == run)).one_or_none()
             if row is None:
                 raise RefusedError("store", "cancel", f"there is no run {run}; provision runs lists them")
-            if not held.is_live(row, self._now()):
+            if not held.is_live(row, held.moment(connection, self._now)):
                 raise RefusedError("store", "cancel", f"run {run} is not at work any more")
             if connection.execute(select(requests.c.run).where(requests.c.run == run)).scalar() is None:
                 connection.execute(insert(requests).values(run=run, what="end", by=clean(by), at=self._now()))

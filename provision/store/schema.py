@@ -11,6 +11,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Dialect,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -23,7 +24,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0002"
+HEAD = "0003"
 
 # Names for constraints, so that later migrations can name what they change.
 metadata = MetaData(
@@ -79,6 +80,8 @@ runs = Table(
     Column("ended_at", Utc),
     Column("exit_status", Integer),
     Column("taken_over_by", String(64)),
+    # Seconds of silence after which others take over; empty: see leases.is_live.
+    Column("lease_s", Float),
     Index(None, "started_at"),
 )
 
@@ -296,4 +299,32 @@ commands = Table(
     Column("verb", String(64), nullable=False),
     Column("words", Text, nullable=False),
     Index(None, "at"),
+)
+
+wanted = Table(
+    "wanted",
+    metadata,
+    Column("node", String(255), primary_key=True),
+    Column("target", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("asked_at", Utc, nullable=False),
+    # The run of the worker that carries it, since when; empty while nobody does.
+    Column("run", String(64)),
+    Column("claimed_at", Utc),
+    Column("done_at", Utc),
+    Column("outcome", String(32)),
+    Column("why", Text, nullable=False),
+    Index(None, "done_at"),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("host", String(255), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("process", String(200), nullable=False),
+    Column("started_at", Utc, nullable=False),
+    Column("heartbeat_at", Utc, nullable=False),
+    Column("lease_s", Float, nullable=False),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,9 @@ import pytest
 
 from provision.store.journal import open_store
 from provision.store.schema import metadata
-from tests.postgres import Server
+from tests.postgres import Server, server
+
+__all__ = ["server"]
 
 
 @dataclass
@@ -38,18 +39,6 @@ class Place:
         if self.server is not None:
             return rows
         return rows + b"".join(path.read_bytes() for path in Path(self.address).iterdir())
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """A PostgreSQL server for all tests of this worker; skips where there is none."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'provision[distributed]'")
-    made = Server()
-    try:
-        made.start()
-        yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope="session")
