@@ -201,7 +201,9 @@ def _bad_request(peer: str, operation: str, answer: Answer) -> RefusedError:
         )
     if any(name.startswith("power_") for name in fields):
         said = "; ".join(f"{name}: {' '.join(words)}" for name, words in fields.items() if name.startswith("power_"))
-        detail = f"MAAS does not take the power settings ({said[:400]}): correct bmc_address and BMC login"
+        # Where no rack controller is connected, MAAS 3.4 and 3.5 know no power types and refuse every one (read).
+        way = "connect a rack controller" if "rack controller" in said else "correct bmc_address and BMC login"
+        detail = f"MAAS does not take the power settings ({said[:400]}): {way}"
         return RefusedError(peer, operation, detail, code="power")
     parts = [" ".join(said) if name == "__all__" else f"{name}: {' '.join(said)}" for name, said in fields.items()]
     return RefusedError(peer, operation, "; ".join(parts)[:600], code="400")

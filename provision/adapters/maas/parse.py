@@ -197,14 +197,18 @@ def results(sets: Any) -> tuple[ScriptResult, ...]:
 
 
 def result_sets(sets: Any) -> list[Mapping[str, Any]]:
-    """The newest set of each run that a stage judges. MAAS gives all of them, oldest first.
+    """The newest set of each run that a stage judges: the one with the highest number.
+
+    MAAS gives all of them and asks its database for no order (recorded: oldest first; a set that is written to may move
+    behind younger ones).
 
     Raises:
         ValueError: not a list of sets.
     """
     if not isinstance(sets, list):
         raise ValueError("not a list of result sets")
-    newest = {_text(_map(one).get("type_name")).lower(): _map(one) for one in sets}
+    known = sorted(map(_map, sets), key=lambda one: one["id"] if isinstance(one.get("id"), int) else -1)
+    newest = {_text(one.get("type_name")).lower(): one for one in known}
     return [newest[run] for run in _RUNS if run in newest]
 
 

@@ -125,7 +125,11 @@ async def _unfinished(transport: Transport, body: Any, profiles: Sequence[Profil
         name, cpu = str(one.get("name", "")), str(one.get("architecture", "")).partition("/")[0]
         if (name.rpartition("/")[2], cpu) not in wanted:
             continue
-        image = await transport.read("BootResource.read", f"read the image {name}", id=str(one.get("id")))
+        try:
+            image = await transport.read("BootResource.read", f"read the image {name}", id=str(one.get("id")))
+        except (RefusedError, GarbledError):
+            # It is in the list; not to know how whole it is stops nobody.
+            continue
         sets = image.get("sets") if isinstance(image, dict) else None
         sets = [each for each in sets.values() if isinstance(each, dict)] if isinstance(sets, dict) else []
         if sets and not any(each.get("complete") for each in sets):

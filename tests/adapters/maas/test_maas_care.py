@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from maas_lab import BMC_PASSWORD, mac, node_at, spec_of
-from maas_region import HANDLERS, Region, disk
+from maas_region import HANDLERS, Fault, Region, disk
 
 from provision.adapters.maas import MaasRegion, parse
 from provision.adapters.maas.listing import same_uuid
@@ -133,6 +134,9 @@ async def test_an_image_that_is_still_being_imported_is_named(client: Make, regi
     ]
     region.lacks = frozenset({"BootResource GET"})
     assert await client([NODE]).check_site([profile]) == ()
+    region.lacks = frozenset()
+    region.faults.append(Fault("GET boot-resources/7/", lambda: web.Response(status=404, text="Not Found")))
+    assert await client([NODE]).check_site([profile]) == (), "listed, and gone or closed to us: that stops nobody"
 
 
 CALLS = re.compile(r'"((?:MAAS|[A-Z][A-Za-z]+)\.[a-z_]+)"')

@@ -141,3 +141,23 @@ def test_every_status_is_a_sentence(status: int) -> None:
             assert "\n" not in str(error)
             assert "html" not in str(error)
             assert 20 < len(str(error)) < 800
+
+
+def test_the_newest_run_is_the_one_with_the_highest_number() -> None:
+    """MAAS asks its database for no order: a set that was written to may stand behind a younger one."""
+
+    def run(number: int, status: str) -> dict[str, Any]:
+        script = {"name": "50-x", "status_name": status, "exit_status": 0}
+        return {"id": number, "type_name": "Commissioning", "results": [script]}
+
+    for sets in ([run(7, "Passed"), run(12, "Running")], [run(12, "Running"), run(7, "Passed")]):
+        assert [one.status for one in parse.results(sets)] == ["running"]
+
+
+def test_power_settings_that_nobody_can_check_are_no_fault_of_theirs() -> None:
+    def said(words: str) -> str:
+        content = json.dumps({"power_type": [words]}).encode()
+        return str(error_of("MAAS", "create", Answer(400, "application/json", content, {}), write=True))
+
+    assert "connect a rack controller" in said("No rack controllers are connected, unable to validate.")
+    assert "correct bmc_address and BMC login" in said("Select a valid choice.")
