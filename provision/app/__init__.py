@@ -34,7 +34,9 @@ class App:
         return cls(Wiring(inventory, state, adopt_host_keys=adopt_host_keys))
 
     async def close(self) -> None:
-        """Close what was opened."""
+        """Close what was opened; say which credential was given up."""
+        for sentence in self._wiring.guard.sentences():
+            _say(sentence)
         await self._wiring.close()
 
     def _one(self, name: str) -> Node:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from provision.app.clock import SystemClock
+from provision.app.guard import Guard
 from provision.app.rules import site_rules
 from provision.config.inventory import SiteInventory, load, select
 from provision.config.secrets import scrubber
@@ -48,6 +49,7 @@ class Wiring:
         self._playbooks: Playbooks | None = None
         self._shell: Shell | None = None
         self._credentials: dict[str, Credential] = {}
+        self.guard = Guard()
 
     @property
     def site(self) -> SiteInventory:
@@ -112,15 +114,18 @@ class Wiring:
         """A client for one BMC; the caller closes it."""
         return self.redfish(node)
 
-    def redfish(self, node: Node, *, guids: bool = False, patient: bool = True) -> RedfishBmc:
-        """The same with what only the verbs need: ``guids`` as RedfishBmc has it, not ``patient``: one try per read."""
+    def redfish(self, node: Node, *, guids: bool = False, patient: bool = True, guarded: bool = True) -> RedfishBmc:
+        """The same with what only the verbs need: ``guids`` as RedfishBmc has it, not ``patient``: one try per read.
+
+        ``guarded``: a credential that three BMCs of this command refused is tried at no other.
+        """
         from provision.adapters.redfish.bmc import RedfishBmc
         from provision.adapters.redfish.limits import BmcLimits
 
-        profile = self.profile(node)
+        profile, credential = self.profile(node), self.credential(node)
         return RedfishBmc(
             node,
-            self.credential(node),
+            credential,
             self.store,
             clock=self.clock,
             profile_boot_nic=profile.boot_nic,
@@ -128,6 +133,7 @@ class Wiring:
             limits=BmcLimits() if patient else BmcLimits(attempts=1, request_s=20.0, operation_s=60.0),
             guids=guids,
             ntp=self.settings.ntp,
+            turnstile=self.guard.of(node, credential.name) if guarded else None,
         )
 
     def maas(self) -> Maas:
@@ -227,12 +233,12 @@ class Wiring:
 
     async def tools_of(self, node: Node) -> Tools:
         """Tools for looking at one node, with its goal as the store has it."""
-        return self.tools(node, Goal(self.profile(node), await self.store.epoch(node.name)))
+        return self.tools(node, Goal(self.profile(node), await self.store.epoch(node.name)), guarded=True)
 
-    def tools(self, node: Node, goal: Goal) -> Tools:
-        """Tools of one node for one run."""
+    def tools(self, node: Node, goal: Goal, *, guarded: bool = False) -> Tools:
+        """Tools of one node for one run, whose engine has a breaker of its own; ``guarded`` as ``redfish`` has it."""
         return Tools(
-            bmc=self.bmc(node),
+            bmc=self.redfish(node, guarded=guarded),
             maas=self.maas() if self.settings.maas is not None else cast("Maas", _NoMaas(self.settings)),
             playbooks=self.playbooks(),
             shell=self.shell(),

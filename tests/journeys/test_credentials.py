@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.journeys.conftest import Answer, Site, Start
@@ -84,3 +85,46 @@ async def test_verbs_that_only_look_try_each_bmc_once(site_of: Start) -> None:
         assert answer.status == 1, argv
         assert "refused" in answer.out + answer.err, argv
         assert refusals(site) == {"gpu-12-01": 1, "gpu-12-02": 1}, argv
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        "macs rack-12",
+        *(
+            pytest.param(argv, marks=pytest.mark.soak)
+            for argv in ("triage rack-12", "power status rack-12", "bmc info rack-12", "bmc clock rack-12")
+        ),
+    ],
+)
+async def test_a_wrong_password_stops_every_verb_at_three_bmcs(argv: str, site_of: Start) -> None:
+    """Three refusals, one try each, one sentence, and a word for each node that was not tried."""
+    site: Site = await site_of(nodes=8, with_maas=False)
+    wrong, site.world.bmc_password = site.world.bmc_password, TRUE
+    answer = await site.provision(*argv.split())
+    assert answer.status == 1
+    refused = refusals(site)
+    assert (max(refused.values()), sum(refused.values())) == (1, 3), argv
+    tried = sorted(name for name, count in refused.items() if count)
+    sentences = [line for line in answer.err.splitlines() if line.startswith("3 BMCs refused credential 'bmc' (")]
+    assert len(sentences) == 1
+    assert all(name in sentences[0] for name in tried)
+    assert "correct user and password, then run the same command again" in sentences[0]
+    told = answer.out + answer.err
+    assert told.count("not tried: credential 'bmc' was refused by ") >= 5
+    assert wrong not in told
+    assert site.writes() == 0
+
+
+@pytest.mark.soak
+async def test_one_bmc_that_takes_the_password_lets_all_others_be_asked(site_of: Start) -> None:
+    """A login of its own that is wrong stops nobody else."""
+    site: Site = await site_of(nodes=8, with_maas=False)
+    bad = ["gpu-12-01", "gpu-12-02", "gpu-12-03", "gpu-12-04"]
+    for name in bad:
+        site.world.by_name(name).inject("bmc_sick", "password_change")
+    answer = await site.provision("macs", "rack-12", "--output", "json")
+    assert answer.status == 1
+    assert {row["node"] for row in answer.json} == {f"gpu-12-0{number}" for number in range(5, 9)}
+    assert "refused credential" not in answer.err
+    assert "not tried" not in answer.err

@@ -17,6 +17,7 @@ from provision.adapters.redfish.parse_ports import Ports, network_ports
 from provision.adapters.redfish.pinning import read_fingerprint
 from provision.adapters.redfish.service import Service, identity, survey
 from provision.adapters.redfish.session import RedfishSession
+from provision.adapters.redfish.turnstile import Turnstile
 from provision.adapters.redfish.values import health, moment, text, texts, word
 from provision.adapters.redfish.walk import Expand, Reader
 from provision.model.bmc import (
@@ -43,7 +44,7 @@ class RedfishBmc:
     ``profile_boot_nic`` is the profile's ``boot_nic``: a port by id, printed place or MAC; ``boot_method`` its method,
     None if PXE and HTTP are equally welcome. ``clock`` gives pauses and deadlines. With ``guids`` the harvest reads
     InfiniBand GUIDs also where they cost requests of their own; ``ntp`` are servers for the BMC's clock. Writes go out
-    once; reads are repeated for as long as ``limits`` say.
+    once; reads are repeated for as long as ``limits`` say. ``turnstile`` is asked before the credential is tried.
 
     Raises:
         MisconfiguredError: the node's ``bmc_fingerprint`` is no SHA-256.
@@ -61,6 +62,7 @@ class RedfishBmc:
         limits: BmcLimits | None = None,
         guids: bool = False,
         ntp: Sequence[str] = (),
+        turnstile: Turnstile | None = None,
     ) -> None:
         fixed = node.bmc_fingerprint
         self._node = node
@@ -75,6 +77,7 @@ class RedfishBmc:
             clock,
             fingerprint=read_fingerprint(fixed, f"host {node.name}") if fixed else None,
             limits=limits,
+            turnstile=turnstile,
         )
         self._service: Service | None = None
         self._expand: Expand | None = None

@@ -22,6 +22,7 @@ from provision.adapters.redfish.own_sessions import OwnSession, OwnSessions
 from provision.adapters.redfish.pinning import CappedResponse, PinCheck
 from provision.adapters.redfish.problems import FATAL, NoAnswerError, SessionsExhaustedError
 from provision.adapters.redfish.silence import silence
+from provision.adapters.redfish.turnstile import Turn, Turnstile
 from provision.errors import CredentialRefusedError, PeerError, UnavailableError
 from provision.model.secret import Credential
 from provision.ports import Clock, Pins
@@ -43,6 +44,7 @@ class RedfishSession:
         *,
         fingerprint: str | None = None,
         limits: BmcLimits | None = None,
+        turnstile: Turnstile | None = None,
     ) -> None:
         host = f"[{address}]" if address.count(":") > 1 and not address.startswith("[") else address
         self.address = address
@@ -55,6 +57,7 @@ class RedfishSession:
         self._pins = pins
         self.own = OwnSessions(pins, address)
         self._fixed = fingerprint
+        self._turn = Turn(turnstile)
         self._http: aiohttp.ClientSession | None = None
         self._pin: PinCheck | None = None
         self._anonymous: AsyncRedfishClient | None = None
@@ -156,6 +159,7 @@ class RedfishSession:
         answer = await self._request(self._client, "GET", path)
         if answer.status == 401 and ticket is not None:
             if not ticket.token:
+                self._turn.end(refused=True)
                 self._fatal = login.refused(self.peer, self._credential, answer)
                 raise self._fatal
             await self._login_again(ticket)
@@ -165,6 +169,7 @@ class RedfishSession:
             answer = await self._request(self._client, "GET", path, headers={"Accept-Encoding": "gzip"})
         if not answer.ok:
             raise self.error_of(answer)
+        self._turn.end(accepted=True)
         return answer
 
     def _worth_repeating(self, error: PeerError, attempt: int, end: float) -> bool:
@@ -210,11 +215,18 @@ class RedfishSession:
             if self._http is None:
                 self._start_http()
             await self._read_root()
+            await self._turn.take()
             self._ticket = await self._log_in()
             self._client = self._dressed(self._ticket)
         except FATAL as error:
+            self._turn.end(refused=isinstance(error, CredentialRefusedError))
             self._fatal = error
             raise
+        except BaseException:
+            self._turn.end()
+            raise
+        if self._ticket.token:  # Basic is proved or refused by the first read
+            self._turn.end(accepted=True)
 
     def _start_http(self) -> None:
         pinned = self._fixed or self._pins.get_pin(PIN_KIND, self.address)
@@ -349,6 +361,7 @@ class RedfishSession:
                 if done.ok or done.status in {401, *GONE}:
                     self.own.forget(self._ticket.location)
         self._client = self._ticket = None
+        self._turn.end()
         if self._http is not None:
             await self._http.close()
 
