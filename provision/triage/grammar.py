@@ -56,14 +56,14 @@ _CLEAR = _words(
     r"|functional|operational|active|installed|connected|inserted|available|working)\b|has been (?:inserted|installed|added|connected)|\binserted\b"
     r"|within (?:range|limits|specif\w*)|to (?:normal|ok) state|below (?:the )?threshold|\bno (?:errors?|faults?|failures?|issues?|problems?)\b|without errors?"
     r"|(?<![\d.])0 (?:errors|failures|faults)\b|\|\s*(?:ok|nominal)\s*(?:\||$)|\bnominal\b|upper (?:non-?)?(?:critical|recoverable) going low"
-    r"|lower (?:non-?)?(?:critical|recoverable) going high|threshold (?:is )?no longer|going (?:ok|normal)|no longer (?:assert|critical|in|above|below|exceed|degraded|failed)\w*|\bhealthy\b"
+    r"|lower (?:non-?)?(?:critical|recoverable) going high|threshold (?:is )?no longer|going (?:ok|normal)|(?:has|have) been replaced|no longer (?:predict|assert|critical|in|above|below|exceed|degraded|failed)\w*|\bhealthy\b"
     r'|"(?:MessageS|S)everity"\W{1,3}(?:OK|Informational)|\bhealth\W{1,3}OK\b'
 )
 _INFO = _words(
     r"\btest (?:event|message|alert|trap)|log (?:area )?(?:was |is )?(?:reset|cleared)|logg(?:ed|ing) (?:in|out|on|off)\b|\blog(?:in|out)\b"
     r"|boot completed|initiated by|powered (?:on|off|up|down)\b|power(?:ed)? cycled?|legacy (?:on|off) state|patrol read|rebuild (?:start|progress)"
     r"|firmware (?:or software )?change|\baudit\b|time ?stamp|clock sync|inventory|new device|device installed|\bpresence detected\W{0,3}$|drive present\b(?!.{0,30}fault)"
-    r"|\bS[0-5]\b.{0,6}(?:G\d|soft-off|working)|\|\s*ns\s*(?:\||$)|session|consistency check|FQX\w{4}\d{4}I\b"
+    r"|\bS[0-5]\b.{0,6}(?:G\d|soft-off|working)|\|\s*ns\s*(?:\||$)|session|consistency check"
 )
 _STATES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
@@ -87,7 +87,7 @@ _STATES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "critical",
         _words(
-            r"(?:upper|lower) (?:critical|non-?recoverable)|critical (?:high|low|threshold|temp)|\bALARM\b|\(CRIT\)|(?:above|below|exceed\w*|greater than|less than)"
+            r"(?:upper|lower) (?:critical|non-?recoverable)|critical (?:high|low|threshold|temp)|\btoo (?:high|hot)\b|\bALARM\b|\(CRIT\)|(?:above|below|exceed\w*|greater than|less than)"
             r".{0,24}(?:critical|maximum|minimum|fatal)|\|\s*(?:cr|nr|ucr|lcr|unr|lnr)\s*(?:\||$)|crossed a critical"
             r"|transition(?:ed)? to (?:critical|non-?recoverable)"
         ),
@@ -142,6 +142,10 @@ _FAMILIES = {
     **dict.fromkeys(("PDR", "SD"), "drive"),
     **{"FAN": "fan", "TMP": "temp", "VLT": "voltage", "BAT": "battery", "NIC": "nic", "NM": "nic", "CBL": "cable"},
 }
+# Lenovo's power messages speak of rails and of redundancy too.
+_NO_SUPPLY = _words(r"(redundan)|sensor|soft power|power control")
+# Lenovo ends the ids of what is only noted with an I.
+_NOTED = re.compile(r"\W{0,2}FQX\w{4}\d{4}I\b")
 _FAMILY = re.compile(r"\W{0,2}(?:FQXS[PF](PW|MA|PU|IO|SD|NM)\d{4}[A-Z]|(PSU|MEM|CPU|PCI|PDR|FAN|TMP|VLT|BAT|NIC|CBL)\d{2,4})\b")
 # What a line of a part may be about besides the part itself.
 _ABOUT = frozenset({"psu_redundancy", "fan_redundancy", "leak", "temp", "intrusion", "raid_battery"})
@@ -162,10 +166,14 @@ def said(line: str, part: PartKind | None = None) -> dict[str, str]:
         thing = _OF_PART[part]
     if thing is None and (family := _FAMILY.match(head)) is not None:
         thing = _FAMILIES[(family[1] or family[2]).upper()]
+        if thing == "psu" and (other := _NO_SUPPLY.search(head)):
+            thing = "psu_redundancy" if other[1] else "voltage"
+    if thing in {None, "system"} and _MANAGED.search(head) and not _CLEAR.search(head):
+        return {"thing": "managed", "state": "failed"}
     if thing is None:
         if _INFO.search(head) or _CLEAR.search(head):
             return {"thing": "system", "state": "info"}
-        return {"thing": "managed", "state": "failed"} if _MANAGED.search(head) else {}
+        return {}
     if _CLEAR.search(head):
         return {"thing": thing, "state": "clear"}
     bad = next((name for name, pattern in _STATES if pattern.search(head)), None)
@@ -173,6 +181,8 @@ def said(line: str, part: PartKind | None = None) -> dict[str, str]:
         bad = "failed"
     if bad in _SOFT and _MANAGED.search(head):
         return {"thing": "managed", "state": "failed"}
+    if _NOTED.match(head) and bad != "no_input":
+        return {"thing": thing, "state": "info"}
     if _INFO.search(head) and bad in {None, "absent", "failed", "config"}:
         return {"thing": thing, "state": "info"}
     if bad is None and thing in _SPEAKS:

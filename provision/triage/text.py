@@ -144,7 +144,7 @@ _BITS = {"seat": (8, 9, 12, 16, 17, 24, 28), "signal": (21, 22), "ecc": (4, 5), 
 # How many are there and how many should be: people and tools write it in either order.
 _WANTED = r"(?:expect\w*|want\w*|profile\w*|should (?:be|have|see)|inventory|plan\w*)"
 _COUNTS = (
-    re.compile(r"(?<![\w/.:-])(?P<found>\d{1,5}) ?(?:of|/|out of|instead of) ?(?P<wanted>\d{1,5})\b(?![.:/]\d)"),
+    re.compile(r"(?<![\w/.:-])(?P<found>\d{1,5}) ?(?:of|/|out of|instead of) ?(?P<wanted>\d{1,5})\b(?![.:/]\d| ?\w{1,2}/s| ?(?:MHz|RPM|W)\b)"),
     re.compile(
         rf"(?i)\b{_WANTED}[^\d\n]{{1,40}}(?P<wanted>\d{{1,5}})\b.{{0,24}}?"
         r"\b(?:found|sees?|lists?|shows?|has|only|got)[^\d\n]{1,16}(?P<found>\d{1,5})\b"
