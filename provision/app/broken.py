@@ -39,7 +39,7 @@ async def mark_broken(wiring: Wiring, run: Run, nodes: Sequence[Node], ended: Ma
 
 def _ours(node: Node, machine: Machine) -> bool:
     """Owned by nobody, or by us: a receipt says so. Somebody else's machine is not ours to mark."""
-    if machine.locked or machine.hostname.casefold() != node.name.casefold() or machine.status not in _MARKABLE:
+    if machine.locked or not machine.is_named(node.name) or machine.status not in _MARKABLE:
         return False
     return machine.status is Status.READY or machine.receipt is not None
 

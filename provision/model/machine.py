@@ -98,6 +98,11 @@ class Machine:
     pool: str = ""
     tags: tuple[str, ...] = ()
     layout: str = ""
+    fqdn: str = ""
+
+    def is_named(self, name: str) -> bool:
+        """True for a node's name, short or with its domain: MAAS keeps the two apart."""
+        return name.casefold() in {self.hostname.casefold(), self.fqdn.casefold()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def differences(machine: Machine, spec: MachineSpec, drift: str = "") -> tuple[s
     """
     power = "redfish" if spec.power_by is PowerBy.MAAS else "manual"
     pairs = (
-        ("hostname", machine.hostname, spec.hostname),
+        ("hostname", spec.hostname if machine.is_named(spec.hostname) else machine.hostname, spec.hostname),
         ("power type", machine.power_type, power),
         ("zone", machine.zone, spec.zone or machine.zone),
         ("pool", machine.pool, spec.pool or machine.pool),
@@ -116,14 +116,14 @@ class Enlist:
         spec = await spec_of(node, tools, hand_of(tools.goal, tools.site, machine))
         if machine is None:
             return Enlisted(None, spec, owner="")
-        if machine.hostname != node.name and machine.hostname in tools.names:
-            finding = _swap_finding(node, machine, spec)
-            return Enlisted(machine, spec, owner=machine.hostname, findings=(finding,))
+        owner = "" if machine.is_named(node.name) else next(filter(machine.is_named, sorted(tools.names)), "")
+        if owner:
+            return Enlisted(machine, spec, owner=owner, findings=(_swap_finding(node, machine, spec, owner),))
         drift = ""
         if spec.power_by is PowerBy.MAAS and machine.power_type == "redfish":
             drift = await tools.maas.power_drift(machine.system_id, spec)
         # Without a common MAC and under another name, only the hardware UUID can have found it.
-        alien = not set(machine.macs) & set(spec.macs) and machine.hostname != node.name
+        alien = not set(machine.macs) & set(spec.macs) and not machine.is_named(node.name)
         return Enlisted(machine, spec, owner="", drift=drift, same_board=alien)
 
     def decide(self, goal: Goal, seen: Seen) -> Decision:
@@ -145,7 +145,7 @@ class Enlist:
         return "create the machine in MAAS"
 
 
-def _swap_finding(node: Node, machine: Machine, spec: MachineSpec) -> Finding:
+def _swap_finding(node: Node, machine: Machine, spec: MachineSpec, owner: str) -> Finding:
     return Finding(
         rule="MAAS-SWAPPED",
         node=node.name,
@@ -154,7 +154,7 @@ def _swap_finding(node: Node, machine: Machine, spec: MachineSpec) -> Finding:
         part=Part(PartKind.NODE, node.name, node.name),
         action=Action.FIX_CONFIG,
         dispatch=Dispatch.NEVER,
-        ask=f"Nobody goes yet. {swapped(machine, spec, machine.hostname)}",
+        ask=f"Nobody goes yet. {swapped(machine, spec, owner)}",
         confidence=0.9,
-        nodes=(node.name, machine.hostname),
+        nodes=(node.name, owner),
     )

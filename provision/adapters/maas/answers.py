@@ -199,6 +199,9 @@ def _bad_request(peer: str, operation: str, answer: Answer) -> RefusedError:
             "another machine, device or controller has this hostname: delete or rename that one in MAAS",
             code=HOSTNAME_IN_USE,
         )
+    if any("domain" in message.lower() for message in fields.get("hostname", [])):
+        detail = "the node's name has a domain that this MAAS does not have: make the domain in MAAS, or give the node"
+        return RefusedError(peer, operation, f"{detail} a name without dots", code="domain")
     if any(name.startswith("power_") for name in fields):
         said = "; ".join(f"{name}: {' '.join(words)}" for name, words in fields.items() if name.startswith("power_"))
         # Where no rack controller is connected, MAAS 3.4 and 3.5 know no power types and refuse every one (read).

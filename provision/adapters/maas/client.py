@@ -107,7 +107,9 @@ class MaasRegion:
         except RefusedError as error:
             if error.code not in {MAC_IN_USE, HOSTNAME_IN_USE}:
                 raise
-            if not await self._listing.any_machine([spec.hostname], [mac.text for mac in spec.macs]):
+            if not await self._listing.any_machine(
+                [spec.hostname, spec.hostname.partition(".")[0]], [mac.text for mac in spec.macs]
+            ):
                 detail = error.detail.rstrip(".")
                 detail += "; no machine of that MAAS has it, so nothing can be adopted: look among its devices and "
                 detail += "controllers, delete or rename it there, or correct the inventory"

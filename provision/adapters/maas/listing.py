@@ -58,7 +58,7 @@ class _Known:
 
     def is_named(self, machine: Machine) -> bool:
         """True if the machine has the node's name."""
-        return machine.hostname.casefold() == self.node.name.casefold()
+        return machine.is_named(self.node.name)
 
 
 @dataclass
@@ -247,7 +247,9 @@ def same_uuid(one: str | None, other: str | None) -> bool:
 
 
 def _names(node: Node) -> set[str]:
-    return {node.name, node.name.lower()}
+    """What to ask for: MAAS compares as text, and keeps the domain of a name with dots elsewhere."""
+    short = node.name.partition(".")[0]
+    return {node.name, node.name.lower(), short, short.lower()}
 
 
 def _chunks(values: Sequence[str]) -> Iterator[list[str]]:

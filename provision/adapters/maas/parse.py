@@ -65,6 +65,7 @@ def machine(body: Any) -> Machine:
         pool=_text(_map(body.get("pool")).get("name")),
         tags=tuple(_text(tag) for tag in _list(body.get("tag_names")) if _text(tag)),
         layout=layout(body),
+        fqdn=_text(body.get("fqdn")),
     )
 
 

@@ -311,6 +311,9 @@ class Region:
     def _edit(self, machine: dict[str, Any], form: dict[str, str]) -> None:
         for name in ("hostname", "power_type", "architecture"):
             machine[name] = form.get(name, machine[name])
+        # A name with dots is a host name and a domain.
+        short, dot, domain = machine["hostname"].partition(".")
+        machine["hostname"], machine["fqdn"] = short, f"{short}.{domain if dot else 'maas'}"
         for name in ("zone", "pool"):
             if name in form:
                 machine[name] = {"name": form[name]}

@@ -18,6 +18,7 @@ from provision.model.machine import DeploySpec, Receipt, Status
 from provision.model.profile import DiskRule, Image, Profile
 from provision.model.secret import Secret
 from provision.model.site import PowerBy
+from provision.stages.enlist import differences
 
 Make = Callable[..., MaasRegion]
 NODE = node_at(3, zone="hall-a", pool="gpu", tags=("h100",))
@@ -83,6 +84,23 @@ async def test_what_a_device_or_controller_has_cannot_be_adopted(client: Make, r
     with pytest.raises(RefusedError, match="already in use on printer; no machine of that MAAS has it"):
         await client([NODE]).create(spec_of(NODE, *MACS))
     assert region.machines == {}
+
+
+async def test_a_name_with_its_domain_is_two_fields_of_maas(client: Make, region: Region) -> None:
+    node = replace(NODE, name="gpu-12-03.hall.example")
+    maas = client([node])
+    await maas.create(spec_of(node, *MACS))
+    found = await maas.machine(node, [])
+    assert found is not None
+    assert (found.hostname, found.fqdn) == ("gpu-12-03", "gpu-12-03.hall.example")
+    assert differences(found, spec_of(node, *MACS)) == ()
+    assert await client([NODE]).machine(NODE, []) is not None, "the short name is its name, too"
+    other = replace(node, name="gpu-12-03.room.example")
+    assert await client([other]).machine(other, []) is None
+    refusal = web.json_response({"hostname": ["Nonexistant domain."]}, status=400)
+    region.faults.append(Fault("POST machines/", lambda: refusal))
+    with pytest.raises(RefusedError, match="make the domain in MAAS"):
+        await maas.create(spec_of(other, mac(9)))
 
 
 async def test_a_rack_that_misses_a_tag_makes_it_once(client: Make, region: Region) -> None:
