@@ -86,7 +86,7 @@ def _row(
     ticket: Ticket, node: Node | None, state: NodeState | None, open_per_node: Mapping[str, int]
 ) -> dict[str, str]:
     out_of_service = state is not None and state.outcome in {Outcome.NEEDS_HANDS, Outcome.NEEDS_US}
-    alone = open_per_node.get(ticket.node, 0) <= 1
+    alone = open_per_node.get(ticket.node, 0) <= 1 and not ticket.nodes
     return {
         "Summary": f"{ticket.node}: {ticket.locator}: {ticket.action.value.replace('_', ' ')}",
         "Ticket ID": ticket.id,
@@ -114,7 +114,8 @@ def _row(
         # Nobody should walk before this was tried: the operator does it, or gives the word.
         "Remote step first": ticket.remote_first,
         "Priority": ticket.priority,
-        # "yes" only for a node that serves nobody and waits for this one repair (facts: triage 4.1).
+        # "yes" only for a node that serves nobody and waits for this one repair (facts: triage 4.1); of what several
+        # machines share nobody knows what else hangs on it.
         "Safe to power off": "yes" if out_of_service and alone else "ask",
         "Opened UTC": _utc(ticket.opened_at),
         "Updated UTC": _utc(ticket.updated_at),
