@@ -167,19 +167,26 @@ async def test_drift_is_named_by_status_and_mended_by_bringup(floor: Open) -> No
     await here.up()
     record = here.record(ONE)
     here.region.pools["other"] = Named(7, "other")
+    here.region.zones["far"] = Named(8, "far")
+    record.zone, lost = "far", macs(here, ONE)[1]
+    record.nics = [nic for nic in record.nics if nic.mac != lost]
+    record.touch()
     record.power_parameters = record.power_parameters | {"power_address": "10.9.9.9"}
     record.power_type = "redfish"
     wiring = Wiring(here.sim.inventory, here._state)
     try:
-        nodes = [replace(node, pool="other") for node in wiring.site.nodes.values() if node.name == ONE]
+        nodes = [replace(node, pool="other", zone="default") for node in wiring.site.nodes.values() if node.name == ONE]
         nodes += [node for node in wiring.site.nodes.values() if node.name == TWO]
         found, complaint = await drift(wiring, nodes, look=True)
         assert (set(found), complaint) == ({ONE}, "")
         assert "pool default → other" in "; ".join(found[ONE])
         assert "power address 10.9.9.9 → " in "; ".join(found[ONE])
+        assert "zone far → default" in "; ".join(found[ONE])
+        assert f"MAC {lost} is missing" in found[ONE]
     finally:
         await wiring.close()
-    assert (await here.up(node=lambda node: replace(node, pool="other")))[ONE].outcome is Outcome.READY
+    assert (await here.up(node=lambda node: replace(node, pool="other", zone="default")))[ONE].outcome is Outcome.READY
+    assert record.zone == "default"
     assert (record.pool, record.power_parameters["power_address"].startswith("127.")) == ("other", True)
 
 
