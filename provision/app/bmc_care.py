@@ -160,7 +160,7 @@ def judged(found: Sequence[Firmware], wanted: Sequence[FirmwareSpec]) -> list[di
             rows.append({**row, "wanted": None, "result": "", "ok": None})
             continue
         answered.add(spec)
-        ok = item.version is not None and item.version.strip().lower() == spec.version.strip().lower()
+        ok = item.version is not None and spec.agrees(item.version)
         result = "as wanted" if ok else "differs" if item.version else "not told"
         rows.append({**row, "wanted": spec.version, "result": result, "ok": ok})
     for spec in wanted:

@@ -106,6 +106,7 @@ class FirmwareSchema(Strict):
     part: Literal["bmc", "bios", "nic", "drive", "gpu", "gpu-baseboard"]
     version: Text = Field(description="the version as the BMC prints it, such as 7.10.30.00")
     model: Text | None = None
+    required: bool = Field(False, description="true stops a bring-up at another version")
 
 
 class ProfileSchema(Strict):
@@ -143,5 +144,5 @@ class ProfileSchema(Strict):
             psus=part(self.psus),
             dimms=part(self.dimms),
             packages=dict(self.packages),
-            firmware=tuple(FirmwareSpec(one.part, one.version, one.model) for one in self.firmware),
+            firmware=tuple(FirmwareSpec(one.part, one.version, one.model, one.required) for one in self.firmware),
         )

@@ -109,16 +109,21 @@ class FirmwareSpec:
     """The version that a kind of part is to run, compared whole and without case.
 
     ``part`` is bmc, bios, nic, drive, gpu or gpu-baseboard; ``model`` a substring of the model without case, None for
-    every model.
+    every model. ``required``: a bring-up stops at another version instead of naming it only.
     """
 
     part: str
     version: str
     model: str | None = None
+    required: bool = False
 
     def means(self, part: str, model: str | None) -> bool:
         """True if this wish is about such a part."""
         return part == self.part and (self.model is None or self.model.lower() in (model or "").lower())
+
+    def agrees(self, version: str) -> bool:
+        """True if this is the version."""
+        return version.strip().lower() == self.version.strip().lower()
 
 
 @dataclass(frozen=True, slots=True)

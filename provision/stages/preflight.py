@@ -51,6 +51,10 @@ class Flight(Seen):
     started: bool = False
 
 
+# The finding for a version that the profile wants before anything is begun.
+REQUIRED_FIRMWARE = "FIRMWARE-REQUIRED"
+
+
 def clock_is_off(clock: BmcClock | None, max_offset_s: float) -> bool:
     """True if the BMC's clock is known and further off than the site allows."""
     return clock is not None and abs(clock.offset_s) > max_offset_s
@@ -90,6 +94,9 @@ def decide(goal: Goal, seen: Flight) -> Decision:
     blocking = tuple(f for f in seen.findings if f.dispatch is not Dispatch.NEVER)
     if blocking:
         return Stuck(worst(blocking))
+    unfit = tuple(f for f in seen.findings if f.rule == REQUIRED_FIRMWARE)
+    if unfit:
+        return Stuck(worst(unfit), ours=True)
     stops = obstacles(seen.readiness)
     if stops and not seen.installed:
         return _through_bios(goal, seen) or Stuck("; ".join(stops), ours=True)

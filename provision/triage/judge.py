@@ -9,7 +9,7 @@ from provision.model.evidence import Evidence, Gap, Part, PartKind, Reading, Sev
 from provision.model.finding import Action, Category, Dispatch, Finding, Verdict
 from provision.model.node import Node
 from provision.model.profile import Profile
-from provision.triage import cabling, expect
+from provision.triage import cabling, expect, firmware
 from provision.triage.causes import first_causes
 from provision.triage.facts import LOGS, direct_well, label, live, word
 from provision.triage.patterns import fill
@@ -55,6 +55,7 @@ def derived(node: Node, profile: Profile, evidence: Sequence[Evidence], now: dat
         *expect.slow(node, profile, evidence, now),
         *expect.clock(node, evidence, now),
         *expect.subtree(node, evidence, now),
+        *firmware.against_profile(node, profile, evidence, now),
         *cabling.against_plan(node, evidence, now),
         *cabling.silent_boot(node, evidence, now),
     )
