@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from provision.config.complaints import Complaints, near, sentences
 from provision.config.profile import Strict, Text
+from provision.config.sshproxy import proxy_of
 from provision.model.node import Address, Cable, MacAddress, Node
 
 _NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?")
@@ -158,6 +159,7 @@ def _node(name: str, host: HostSchema, variables: Mapping[str, Any]) -> Node:
         pool=host.pool,
         tags=tuple(dict.fromkeys((*host.tags, *host.maas_tags))),
         rack_controller=host.rack_controller or "",
+        ssh_proxy=proxy_of(variables),
     )
 
 

@@ -68,7 +68,7 @@ class Node:
     ``power_feeds`` name the PDU outlets in the order of the PSUs (PSU 1 first); ``macs`` are addresses that the
     inventory already knows (usually none: the BMC is asked); ``ssh`` is where the deployed host is to be found
     when the inventory says so, otherwise MAAS is asked; ``rack_controller`` is who serves it its image (empty: one
-    for all).
+    for all); ``ssh_proxy`` is the command that leads to its SSH server, with ``%h`` and ``%p`` (empty: directly).
     """
 
     name: str
@@ -89,3 +89,4 @@ class Node:
     pool: str | None = None
     tags: tuple[str, ...] = ()
     rack_controller: str = ""
+    ssh_proxy: str = ""

@@ -6,6 +6,7 @@ nowhere else, not in argv, not in the environment, not in an artifact.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -48,7 +49,10 @@ class WaveHost:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one wave runs. Times are seconds. ``inventory_dir`` is the site's own inventory, for its group_vars."""
+    """What one wave runs. Times are seconds. ``inventory_dir`` is the site's own inventory, for its group_vars.
+
+    With ``agent`` the operator's ssh agent is handed down also beside a key file: the ssh to a jump host may need it.
+    """
 
     playbook: Path
     hosts: tuple[WaveHost, ...]
@@ -59,6 +63,7 @@ class Job:
     connect_timeout_s: int
     inventory_dir: Path | None = None
     vault_password_file: Path | None = None
+    agent: bool = False
 
 
 def _base() -> Path:
@@ -114,9 +119,10 @@ def write(job: Job, folder: Path) -> None:
 
 
 def environment(job: Job, folder: Path, tag: str) -> dict[str, str]:
-    """The child's whole environment; nothing is inherited but the agent's socket, and that only without a key file."""
+    """The child's whole environment; nothing is inherited but the agent's socket, and that only where it is needed."""
     ssh = [
-        "-F none -C",
+        # No compression: modules are compressed already, and the network is the site's own.
+        "-F none -o Compression=no",
         "-o ControlMaster=auto -o ControlPersist=60s",
         # One spelling for host keys whatever the address: the node's name. It stands in known_hosts and nowhere else.
         f"-o StrictHostKeyChecking=yes -o UserKnownHostsFile={folder}/known_hosts -o GlobalKnownHostsFile=/dev/null",
@@ -154,7 +160,7 @@ def environment(job: Job, folder: Path, tag: str) -> dict[str, str]:
         "ANSIBLE_TRANSFORM_INVALID_GROUP_CHARS": "ignore",
         "ANSIBLE_NOCOLOR": "1",
     }
-    if not job.login.key_file and "SSH_AUTH_SOCK" in os.environ:
+    if (job.agent or not job.login.key_file) and "SSH_AUTH_SOCK" in os.environ:
         env["SSH_AUTH_SOCK"] = os.environ["SSH_AUTH_SOCK"]
     return env
 
@@ -179,6 +185,9 @@ def _host_variables(host: WaveHost, job: Job) -> dict[str, object]:
         "ansible_user": job.login.user,
         "ansible_become": job.login.become,
         "ansible_ssh_extra_args": f"-o HostKeyAlias={host.name}",
+        # Ansible's own name is made of address, port and user: a second node that is said to be at the same address
+        # would ride on the first one's connection, and nobody would ask for its key.
+        "ansible_control_path": f"%(directory)s/{hashlib.sha256(host.name.encode()).hexdigest()[:10]}",
     }
 
 

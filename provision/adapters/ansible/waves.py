@@ -181,7 +181,7 @@ class AnsibleWaves:
             self._tree = await asyncio.to_thread(self._read_tree)
             hosts = self._describe(members)
             if hosts:
-                await self._run(hosts, forks)
+                await self._run(hosts, forks, agent=any(node.ssh_proxy for node, _ in members))
         except (OSError, MisconfiguredError) as error:
             self._leave(names, WaveState.NOT_ATTEMPTED, f"the wave could not be started here: {error}")
         except Exception as error:  # a defect of ours: raised where somebody asks for one of these hosts
@@ -214,7 +214,7 @@ class AnsibleWaves:
             hosts.append(jobs.WaveHost(node.name, address, key, told))
         return hosts
 
-    async def _run(self, hosts: list[jobs.WaveHost], forks: int) -> None:
+    async def _run(self, hosts: list[jobs.WaveHost], forks: int, *, agent: bool) -> None:
         self._count += 1
         tag = f"{self._id}.{self._count}"
         job = jobs.Job(
@@ -227,6 +227,7 @@ class AnsibleWaves:
             connect_timeout_s=self._connect_timeout_s,
             inventory_dir=self._inventory_dir,
             vault_password_file=self._vault,
+            agent=agent,
         )
         tally = Tally((host.name for host in hosts), secrets_in([host.variables for host in hosts]))
         await asyncio.to_thread(jobs.sweep)

@@ -12,6 +12,7 @@ from pathlib import Path
 import paramiko
 
 from provision.adapters.ssh.hostkeys import fingerprint, same_key, signature_types
+from provision.adapters.ssh.tunnel import Tunnel
 from provision.errors import CredentialRefusedError, MisconfiguredError, RefusedError, UnavailableError
 from provision.model.node import Address
 from provision.ports import CommandResult
@@ -48,11 +49,12 @@ def load_key(path: Path) -> paramiko.PKey:
 
 
 def connect(
-    peer: str, address: Address, login: Login, pinned: str | None, *, adopt: bool, timeout_s: float
+    peer: str, address: Address, login: Login, pinned: str | None, *, adopt: bool, timeout_s: float, proxy: str = ""
 ) -> tuple[paramiko.Transport, str]:
     """Open a connection that is logged in. Returns it with the host's public key (``ssh-ed25519 AAAA…``).
 
-    The key is compared before anything of ours is sent, the user's name included.
+    The key is compared before anything of ours is sent, the user's name included. ``proxy`` is a command that leads
+    to the host, see ``Tunnel``; it ends with the connection.
 
     Raises:
         UnavailableError: nobody listens, nobody answers, or what answers is not (yet) an SSH server.
@@ -60,7 +62,10 @@ def connect(
         CredentialRefusedError: this user and key are not let in.
     """
     keys = _keys(login)
-    transport = _open(peer, address, pinned, timeout_s)
+    if proxy:
+        transport = _open_through(peer, address, pinned, timeout_s, proxy, login.user)
+    else:
+        transport = _open(peer, address, pinned, timeout_s)
     try:
         shown = transport.get_remote_server_key()
         public = f"{shown.get_name()} {shown.get_base64()}"
@@ -74,13 +79,41 @@ def connect(
     return transport, public
 
 
+def _open_through(
+    peer: str, address: Address, pinned: str | None, timeout_s: float, proxy: str, user: str
+) -> paramiko.Transport:
+    try:
+        tunnel = Tunnel(proxy, address, user)
+    except OSError as error:
+        raise UnavailableError(peer, f"connect to {address}", f"{proxy[:80]}: {error.strerror}") from error
+    try:
+        return _shake_hands(peer, address, pinned, timeout_s, tunnel.sock)
+    except RefusedError:
+        tunnel.end()
+        raise
+    except UnavailableError as error:
+        tunnel.end()
+        # What the jump host's ssh said names the cause; "no session" alone would send somebody to the wrong machine.
+        words = tunnel.words() or "it said nothing"
+        raise UnavailableError(peer, error.operation, f"through {proxy[:120]}: {words}; {error.detail}") from error
+    finally:
+        tunnel.release()
+
+
 def _open(peer: str, address: Address, pinned: str | None, timeout_s: float) -> paramiko.Transport:
-    operation = f"connect to {address}"
     try:
         sock = socket.create_connection((address.host, address.port), timeout=timeout_s)
     except (OSError, UnicodeError) as error:
         words = getattr(error, "strerror", None) or f"no answer in {timeout_s:g} s"
-        raise UnavailableError(peer, operation, f"{words}; is the host up and its SSH server running?") from error
+        detail = f"{words}; is the host up and its SSH server running?"
+        raise UnavailableError(peer, f"connect to {address}", detail) from error
+    return _shake_hands(peer, address, pinned, timeout_s, sock)
+
+
+def _shake_hands(
+    peer: str, address: Address, pinned: str | None, timeout_s: float, sock: socket.socket
+) -> paramiko.Transport:
+    operation = f"connect to {address}"
     transport = paramiko.Transport(sock)
     transport.daemon = True
     transport.set_log_channel(_QUIET)

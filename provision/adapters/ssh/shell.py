@@ -127,7 +127,15 @@ class ParamikoShell:
 
     async def _connect(self, node: Node, address: Address, pinned: str | None) -> tuple[paramiko.Transport, str]:
         def work() -> tuple[paramiko.Transport, str]:
-            return connect(_peer(node), address, self._login, pinned, adopt=self._adopt, timeout_s=self._timeout_s)
+            return connect(
+                _peer(node),
+                address,
+                self._login,
+                pinned,
+                adopt=self._adopt,
+                timeout_s=self._timeout_s,
+                proxy=node.ssh_proxy,
+            )
 
         future = self._submit(work)
         try:
