@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from provision.model.machine import Status
 from tests.journeys.conftest import DEADLINE_S, Answer, Site, Start, kill
 
@@ -25,6 +27,8 @@ def key_file(site: Site) -> Path:
     return site.fleet.directory / "secrets" / "maas-key"
 
 
+# Fifteen commands.
+@pytest.mark.timeout(300)
 async def test_each_obstacle_before_the_start_is_exit_2_and_a_sentence_of_its_own(site_of: Start) -> None:
     site: Site = await site_of(nodes=1)
     maas, right = site.fleet.maas, key_file(site).read_text().strip()
@@ -58,6 +62,19 @@ async def test_each_obstacle_before_the_start_is_exit_2_and_a_sentence_of_its_ow
     nothing_tried(await site.bringup(), "jammy")
     nothing_tried(await site.provision("plan", "all"), "jammy")
     maas.region.series = series
+
+    hosts = site.fleet.inventory / "hosts.yml"
+    told = hosts.read_text()
+    hosts.write_text(told.replace("bmc_address:", "zone: hall-z\n          pool: gpus\n          bmc_address:"))
+    maas.region.importing = {"jammy": 41.5}
+    nothing_tried(
+        await site.bringup(),
+        "there is no zone hall-z, which gpu-12-01 is to be in (there is default): make it in MAAS",
+        "there is no pool gpus, which gpu-12-01 is to be in (there is default): make it in MAAS",
+        "the image of jammy for amd64 is still being imported (42 %): wait until MAAS shows it as synced",
+    )
+    hosts.write_text(told)
+    maas.region.importing = {}
 
     maas.faults.down = True
     nothing_tried(await site.bringup(), "nothing was tried")
