@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,14 @@ _DIRECTORY = Path("sim")
 @click.option("--racks", type=click.IntRange(1, 512), default=None, help="Over how many racks (default: 8 nodes each).")
 @click.option(
     "--fault", "faults", multiple=True, metavar="NODE:KIND[:ARG]", help="A fault to begin with; may be repeated."
+)
+@click.option(
+    "--family",
+    "families",
+    multiple=True,
+    metavar="[NODE|RACK:]NAME",
+    help="Maker of the BMCs: idrac9 (default), idrac10, hpe (iLO), supermicro, lenovo (XCC), ami or openbmc. Several "
+    "are dealt out in turn; with the name of a node or a rack it is that one's.",
 )
 @click.option(
     "--speed",
@@ -50,6 +59,7 @@ def sim(
     nodes: int,
     racks: int | None,
     faults: tuple[str, ...],
+    families: tuple[str, ...],
     speed: float,
     seed: int,
     power_by: str,
@@ -62,12 +72,13 @@ def sim(
     \b
     Example:
       provision sim --nodes 8 --fault gpu-12-03:psu_cord_out:2 --speed 600
+      provision sim --nodes 16 --family hpe --family rack-13:openbmc --family gpu-12-01:lenovo
       provision bringup rack-12 -i sim/inventory          (in another terminal)
       provision sim repair gpu-12-03
     """
     context.obj = directory
     if context.invoked_subcommand is None:
-        _run(directory, nodes, racks, faults, speed, seed, power_by)
+        _run(directory, nodes, racks, faults, families, speed, seed, power_by)
 
 
 def _directory(command: Any) -> Any:
@@ -206,7 +217,14 @@ def _ask(context: click.Context, directory: Path | None, work: Any) -> Any:
 
 
 def _run(
-    directory: Path, nodes: int, racks: int | None, faults: tuple[str, ...], speed: float, seed: int, power_by: Any
+    directory: Path,
+    nodes: int,
+    racks: int | None,
+    faults: tuple[str, ...],
+    families: tuple[str, ...],
+    speed: float,
+    seed: int,
+    power_by: Any,
 ) -> None:
     import asyncio
     import signal
@@ -214,13 +232,24 @@ def _run(
     from provision.sim.parts import SimError
     from provision.sim.run import start_fleet
 
+    everywhere = [name for name in families if ":" not in name] or ["idrac9"]
+    places = dict(name.split(":", 1) for name in families if ":" in name)
+
     async def run() -> None:
         loop = asyncio.get_running_loop()
         end = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, end.set)
         async with start_fleet(
-            directory, nodes=nodes, racks=racks, seed=seed, speed=speed, power_by=power_by, faults=_parsed(faults)
+            directory,
+            nodes=nodes,
+            racks=racks,
+            seed=seed,
+            speed=speed,
+            power_by=power_by,
+            faults=_parsed(faults),
+            family=everywhere,
+            families_at=places,
         ) as fleet:
             click.echo(_welcome(directory, fleet), err=True)
             waits = [loop.create_task(end.wait()), loop.create_task(fleet.until_stopped())]
@@ -246,12 +275,14 @@ def _parsed(faults: tuple[str, ...]) -> list[tuple[str, str]]:
 def _welcome(directory: Path, fleet: Any) -> str:
     machines = list(fleet.world.machines.values())
     racks = list(dict.fromkeys(machine.rack for machine in machines))
+    makers = Counter(machine.family.name for machine in machines)
     sick = [f"{machine.name} {fault}" for machine in machines for fault in machine.faults]
     target = racks[0] if len(racks) == 1 else "all"
     lines = [
         f"{len(machines)} simulated machines in {', '.join(racks[:6])}{' …' if len(racks) > 6 else ''}, "
         f"time runs {fleet.world.clock.speed:g} times faster.",
-        f"  BMCs       {machines[0].bmc_address}:{machines[0].bmc_port} and on",
+        f"  BMCs       {machines[0].bmc_address}:{machines[0].bmc_port} and on: "
+        f"{', '.join(f'{count} {name}' for name, count in makers.items())}",
         f"  MAAS       {fleet.maas_url}",
         f"  inventory  {directory / 'inventory'}",
         f"  faults     {', '.join(sick) or 'none'}",

@@ -262,11 +262,16 @@ _ROWS = (
 FAMILIES: dict[str, Family] = {row.name: row for row in _ROWS}
 
 
+# What people call them beside the name of the maker.
+_ALSO = {"idrac": "idrac9", "dell": "idrac9", "ilo": "hpe", "xcc": "lenovo", "smc": "supermicro", "megarac": "ami"}
+
+
 def family(name: str) -> Family:
-    """The row of this name. Raises SimError."""
-    if name not in FAMILIES:
+    """The row of this name (``hpe``) or of the product's (``ilo``). Raises SimError."""
+    known = _ALSO.get(name.lower(), name.lower())
+    if known not in FAMILIES:
         raise SimError(f"there is no family of BMCs called {name!r}; the families are {', '.join(FAMILIES)}")
-    return FAMILIES[name]
+    return FAMILIES[known]
 
 
 def spelled(row: Family, mac: str) -> str:

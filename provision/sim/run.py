@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,13 +50,19 @@ class Fleet:
         await self._server.stop_asked.wait()
 
 
-def build_machines(nodes: int, racks: int | None, seed: int, families: Sequence[str] = ("idrac9",)) -> list[SimMachine]:
+def build_machines(
+    nodes: int,
+    racks: int | None,
+    seed: int,
+    families: Sequence[str] = ("idrac9",),
+    families_at: Mapping[str, str] | None = None,
+) -> list[SimMachine]:
     """``nodes`` machines over ``racks`` racks (as many as they need, if not given), named ``gpu-12-01`` onwards.
 
-    ``families`` are makers of BMCs, dealt out in turn.
+    ``families`` are makers of BMCs, dealt out in turn; ``families_at`` the makers of single nodes and racks by name.
 
     Raises:
-        SimError: no nodes, more than the racks hold, or an unknown family.
+        SimError: no nodes, more than the racks hold, an unknown family, or a place that is not there.
     """
     if nodes < 1 or (racks is not None and racks < 1):
         raise SimError("a fleet has at least one node and one rack")
@@ -65,16 +71,19 @@ def build_machines(nodes: int, racks: int | None, seed: int, families: Sequence[
     if per_rack > _HIGHEST_UNIT:
         raise SimError(f"{nodes} nodes do not fit into {racks} racks: a rack holds {_HIGHEST_UNIT}; give more racks")
     units = max(1, min(6, _HIGHEST_UNIT // per_rack))
-    return [
-        build_machine(
-            FIRST_RACK + index // per_rack,
-            index % per_rack + 1,
-            seed=seed,
-            units=units,
-            family=families[index % len(families)],
-        )
-        for index in range(nodes)
-    ]
+    left = dict(families_at or {})
+    machines = []
+    for index in range(nodes):
+        rack, number = FIRST_RACK + index // per_rack, index % per_rack + 1
+        place, name = f"rack-{rack}", f"gpu-{rack:02d}-{number:02d}"
+        at = (families_at or {}).get(name) or (families_at or {}).get(place) or families[index % len(families)]
+        machines.append(build_machine(rack, number, seed=seed, units=units, family=at))
+        left.pop(name, None)
+        left.pop(place, None)
+    if left:
+        racked = f"rack-{FIRST_RACK} to rack-{FIRST_RACK + racks - 1}" if racks > 1 else f"rack-{FIRST_RACK}"
+        raise SimError(f"no node or rack is called {next(iter(left))!r}; there are {nodes} nodes in {racked}")
+    return machines
 
 
 @asynccontextmanager
@@ -91,13 +100,15 @@ async def start_fleet(
     settings: dict[str, Any] | None = None,
     with_maas: bool = True,
     family: str | Sequence[str] = "idrac9",
+    families_at: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Fleet]:
     """Run a fleet for as long as the context lasts.
 
     ``faults`` are (node, ``kind[:arg]``) that strike before anybody looks. ``settings`` are laid over the group var
     ``provision``. Certificates, keys and passwords in ``directory`` are kept from one run to the next, because
     clients pin them. ``with_maas`` False leaves out MAAS and hosts: BMCs alone.
-    ``family`` is the maker of every BMC, or several that are dealt out in turn.
+    ``family`` is the maker of every BMC, or several that are dealt out in turn; ``families_at`` as in
+    ``build_machines``.
 
     Raises:
         SimError: a simulation runs in this folder already, a fault is unknown, or an address cannot be had.
@@ -105,9 +116,8 @@ async def start_fleet(
     directory = _ours(directory)
     # aiohttp tells of every request that a client cut off; here that is everyday life.
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
-    world = World(
-        SimClock(speed), build_machines(nodes, racks, seed, (family,) if isinstance(family, str) else family), seed
-    )
+    families = (family,) if isinstance(family, str) else family
+    world = World(SimClock(speed), build_machines(nodes, racks, seed, families, families_at), seed)
     world.bmc_password = _kept_secret(directory / "secrets" / "bmc-password", lambda: secrets.token_urlsafe(12))
     key = _kept_secret(directory / "secrets" / "maas-key", _maas_key)
     world.authorized_keys = (_ssh_key(directory / "secrets" / "ssh-key"),)

@@ -22,7 +22,7 @@ from provision.errors import MisconfiguredError
 from provision.model.site import PowerBy
 from provision.sim.control import FILE, Control
 from provision.sim.inventory import pace_for
-from provision.sim.run import start_fleet
+from provision.sim.run import build_machines, start_fleet
 from provision.sim.world import SimError
 
 ROOT = Path(__file__).parents[2]
@@ -90,6 +90,19 @@ async def test_an_unknown_fault_is_refused_before_anything_starts(tmp_path: Path
         async with start_fleet(tmp_path, nodes=1, faults=[("gpu-12-01", "meteor")]):
             pass
     assert not (tmp_path / FILE).exists()
+
+
+def test_makers_by_turns_by_rack_and_by_node() -> None:
+    machines = build_machines(16, None, 1, ["idrac9", "ilo"], {"rack-13": "openbmc", "gpu-12-01": "xcc"})
+    makers = {machine.name: machine.family.name for machine in machines}
+    assert [makers[f"gpu-12-0{number}"] for number in range(1, 5)] == ["lenovo", "hpe", "idrac9", "hpe"]
+    assert {maker for name, maker in makers.items() if name.startswith("gpu-13-")} == {"openbmc"}
+    for families, places, says in (
+        (["nokia"], {}, "no family of BMCs called 'nokia'"),
+        (["idrac9"], {"gpu-99-01": "hpe"}, "no node or rack is called 'gpu-99-01'; there are 2 nodes in rack-12"),
+    ):
+        with pytest.raises(SimError, match=says):
+            build_machines(2, None, 1, families, places)
 
 
 async def test_the_control_channel_wants_its_token(tmp_path: Path) -> None:
