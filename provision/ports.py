@@ -25,7 +25,6 @@ from provision.model.secret import Credential, Secret
 from provision.model.site import Site
 from provision.model.slot import Ask, Brake, Slot, Tally
 from provision.model.ticket import Ticket, TicketChange
-from provision.model.work import Want, WorkerSeen
 
 
 class Clock(Protocol):
@@ -339,28 +338,19 @@ class Gates(Protocol):
 
 
 class Wanted(Protocol):
-    """What workers are wanted for, and which of them are there. Each method is one transaction."""
+    """What workers are wanted for, as a worker knows it. Each method is one transaction."""
 
-    async def ask(self, nodes: Sequence[str], target: str, by: str) -> tuple[str, ...]:
-        """Want these nodes up; those that are wanted already stay as they are. Which are new."""
-
-    async def alive(self, worker: str, host: str, pid: int, lease_s: float) -> int:
-        """Say that a worker is there; how many are, itself included."""
+    async def alive(self, worker: str, host: str, pid: int, lease_s: float) -> None:
+        """Say that a worker is there."""
 
     async def gone(self, worker: str) -> None:
         """The worker leaves."""
 
-    async def workers(self) -> tuple[WorkerSeen, ...]:
-        """Workers that are alive, oldest first."""
-
-    async def claim(self, run: str, choose: Callable[[Sequence[str], int], Sequence[str]]) -> tuple[str, ...]:
-        """Take nodes that are in nobody's hands: ``choose`` is told which, and how many are wanted in all."""
+    async def claim(self, run: str, choose: Callable[[Sequence[str], int, int], Sequence[str]]) -> tuple[str, ...]:
+        """Take nodes that are in nobody's hands: ``choose`` is told which, how many wanted, how many workers."""
 
     async def settle(self, run: str, endings: Mapping[str, tuple[str, str]]) -> None:
         """(outcome, why) by node; an empty outcome gives the node back. What others took over stays theirs."""
-
-    async def standing(self, nodes: Sequence[str]) -> Mapping[str, Want]:
-        """What became of the wish, by node."""
 
 
 class Desk(Protocol):

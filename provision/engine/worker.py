@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -59,7 +58,6 @@ class Worker:
         self._nodes, self._profiles = nodes, profiles
         self._new_run, self._fleet_of, self._tell = new_run, fleet_of, tell
         self._most, self._lease_s = most, lease_s
-        self._workers = 1
         self._stopping = asyncio.Event()
         self._fleets: dict[str, Fleet] = {}
         self._in_hand = 0
@@ -112,10 +110,11 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
         return False
 
-    def _choose(self, free: Sequence[str], wanted: int) -> Sequence[str]:
+    def _choose(self, free: Sequence[str], wanted: int, workers: int) -> Sequence[str]:
         """An even share of all that is wanted, rack by rack: neighbours share their causes and their first one."""
         known = sorted((node for name in free if (node := self._nodes.get(name))), key=lambda n: (n.rack, n.name))
-        share = math.ceil(wanted / max(self._workers, 1))
+        # What is left over by an even share goes one by one to whoever sweeps next.
+        share = wanted // max(workers, 1)
         room = min(self._most - self._in_hand, max(share - self._in_hand, 1))
         return [node.name for node in known[: max(room, 0)]]
 
@@ -162,7 +161,7 @@ class Worker:
         """Signs of life, of the worker and of its runs."""
         while True:
             with suppress(UnavailableError):
-                self._workers = await self._book.alive(self._name, self._host, self._pid, self._lease_s)
+                await self._book.alive(self._name, self._host, self._pid, self._lease_s)
             for run in list(self._fleets):
                 # Refused before the run has begun, and after it was taken over: that the fleet learns by itself.
                 with suppress(RefusedError, UnavailableError):

@@ -45,10 +45,10 @@ class WantedBook:
 
         return await self._database.write("ask for nodes", work, durable=True)
 
-    async def alive(self, worker: str, host: str, pid: int, lease_s: float) -> int:
-        """Say that a worker is there; how many are, itself included."""
+    async def alive(self, worker: str, host: str, pid: int, lease_s: float) -> None:
+        """Say that a worker is there; those that are not any more are forgotten."""
 
-        def work(connection: Connection) -> int:
+        def work(connection: Connection) -> None:
             now = self._moment(connection)
             found = [row for row in connection.execute(select(workers)) if not leases.process_is_live(row, now)]
             connection.execute(delete(workers).where(workers.c.id.in_([row.id for row in found])))
@@ -63,9 +63,8 @@ class WantedBook:
                 "lease_s": lease_s,
             }
             locks.upsert(connection, workers, ("id",), values)
-            return len(connection.execute(select(workers.c.id)).all())
 
-        return await self._database.write("say that a worker is there", work)
+        await self._database.write("say that a worker is there", work)
 
     async def gone(self, worker: str) -> None:
         """The worker leaves."""
@@ -85,10 +84,11 @@ class WantedBook:
 
         return await self._database.read("list workers", work)
 
-    async def claim(self, run: str, choose: Callable[[Sequence[str], int], Sequence[str]]) -> tuple[str, ...]:
+    async def claim(self, run: str, choose: Callable[[Sequence[str], int, int], Sequence[str]]) -> tuple[str, ...]:
         """Take nodes that are wanted and in nobody's hands for a run that is about to start.
 
-        ``choose`` is told the nodes that are free, and how many are wanted in all, and says which ones.
+        ``choose`` is told the nodes that are free, how many are wanted in all and how many workers are alive, and says
+        which ones.
         """
 
         def work(connection: Connection) -> tuple[str, ...]:
@@ -103,7 +103,8 @@ class WantedBook:
             )
             rows, live = connection.execute(query).all(), _Live(now)
             free = [row.node for row in rows if not live.held(row)]
-            chosen = tuple(choose(free, len(rows)))
+            alive = sum(leases.process_is_live(row, now) for row in connection.execute(select(workers)))
+            chosen = tuple(choose(free, len(rows), alive))
             for chunk in leases.chunks(chosen):
                 connection.execute(update(wanted).where(wanted.c.node.in_(chunk)).values(run=run, claimed_at=now))
             return chosen
