@@ -35,7 +35,7 @@ def rivals(packages, role=None):
 
 
 def sources(repositories, folder):
-    """The files that describe repositories to apt: a key and a deb822 source each, for provision_files.
+    """The files that describe repositories to apt: a key and a deb822 source each, for provision_service.
 
     Not deb822_repository: it needs a package on the node, which could only come from the repository. ``key_file`` is
     relative to ``folder``, the inventory.

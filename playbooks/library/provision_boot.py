@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.provision_boot import read, reasons
 
@@ -15,6 +18,11 @@ options:
   kernel: {description: Release of the kernel that should run., type: str, default: ""}
   arguments: {description: What the kernel should have been started with., type: list, elements: str, default: []}
   modules: {description: Kernel module to the version that is installed., type: dict, default: {}}
+  installed:
+    description: Kernel modules whose installed version modinfo is asked for. One that it does not know is left out.
+    type: list
+    elements: str
+    default: []
   conflicting: {description: Kernel modules that must not be loaded., type: list, elements: str, default: []}
   heed_packages: {description: Count the wish that packages leave in /run/reboot-required., type: bool, default: false}
 author: [the provision project]
@@ -30,6 +38,17 @@ reasons: {description: why a reboot is needed, type: list, returned: always}
 """
 
 
+def versions(names):
+    """Module → the version that modinfo says is installed."""
+    found = {}
+    for name in names:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            argv = ["modinfo", "-F", "version", name]
+            told = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False).stdout.strip()
+            found.update({name: told} if told else {})
+    return found
+
+
 def main():
     """Run the module."""
     module = AnsibleModule(
@@ -37,12 +56,14 @@ def main():
             "kernel": {"type": "str", "default": ""},
             "arguments": {"type": "list", "elements": "str", "default": []},
             "modules": {"type": "dict", "default": {}},
+            "installed": {"type": "list", "elements": "str", "default": []},
             "conflicting": {"type": "list", "elements": "str", "default": []},
             "heed_packages": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     params = module.params
+    params["modules"].update(versions(params.pop("installed")))
     seen = read("/", [*params["modules"], *params["conflicting"]])
     module.exit_json(changed=False, seen=seen, reasons=reasons(seen, **params))
 

@@ -3,32 +3,15 @@
 
 from __future__ import annotations
 
-import glob
-import os
-import subprocess
-import time
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.provision_apt import (
-    apt_words,
-    audit_words,
-    differences,
-    parse_madison,
-    parse_simulation,
-    parse_status,
-    rivals_installed,
-    unasked_moves,
-    unasked_removals,
-)
-from ansible.module_utils.provision_names import in_family, resolve
+from ansible.module_utils.provision_apt_run import Node, fetch, resolved
 
 DOCUMENTATION = r"""
 module: provision_packages
-short_description: Converge a family of packages in one transaction
+short_description: Find packages in the mirror and download them
 description:
-  - Finds the exact version of every package that is wanted in apt's index, downloads, installs and holds them.
-  - Everything happens in one apt transaction, up or down. Nothing is removed that is not named.
-  - A package that dpkg left half way is finished first.
+  - Finds the exact version of every package that is wanted in apt's index, and refuses with all names if some are
+    not there. Nothing is installed; M(provision_service) does that.
 options:
   wants:
     description: What is wanted, as the filter provision_wants says it.
@@ -36,12 +19,10 @@ options:
     elements: dict
     required: true
   step:
-    description:
-      - C(check) looks whether the index offers everything, and refuses with all names if not.
-      - C(fetch) downloads what is missing. C(install) installs it.
+    description: C(check) only looks, C(fetch) downloads what is missing.
     type: str
-    choices: [check, fetch, install]
-    default: install
+    choices: [check, fetch]
+    default: fetch
   refresh_s:
     description: Read the index again if it is older than so many seconds. Negative never, 0 always.
     type: int
@@ -51,20 +32,11 @@ options:
     type: list
     elements: str
     default: []
-  replaces:
-    description: Regular expressions of packages that apt may remove besides.
-    type: list
-    elements: str
-    default: []
   rebuild_after:
     description: Packages whose later installation makes the first of wants (a DKMS package) be installed once more.
     type: list
     elements: str
     default: []
-  hold:
-    description: Hold what is wanted, and everything installed of its family.
-    type: bool
-    default: true
   lock_timeout_s:
     description: How long to wait for another process that holds apt's or dpkg's lock.
     type: int
@@ -72,213 +44,14 @@ options:
 author: [the provision project]
 """
 EXAMPLES = r"""
-- name: Install the driver's family
+- name: Fetch the driver's family
   provision_packages:
     wants: "{{ {'nvidia-driver': '570.124.06'} | provision_wants('gpu') }}"
 """
 RETURN = r"""
 packages: {description: name to exact version, type: dict, returned: always}
-removed: {description: names that left, type: list, returned: when step is install}
+downloaded: {description: whether there was something to download, type: bool, returned: when step is fetch}
 """
-
-ENV = {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l"}
-LISTS = "/var/lib/apt/lists"
-STATUS = r"${Package}\t${Version}\t${db:Status-Want}\t${db:Status-Status}\n"
-
-
-class Node:
-    """apt and dpkg of this node. Every failure leaves through ``module.fail_json`` with a sentence."""
-
-    def __init__(self, module):
-        self.module = module
-        self.lock_s = module.params["lock_timeout_s"]
-        self.began = time.time()
-
-    def run(self, *argv, patience_s=3600):
-        env = {**os.environ, **ENV}
-        try:
-            done = subprocess.run(argv, capture_output=True, env=env, timeout=patience_s, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            self.module.fail_json(msg=f"{' '.join(argv[:2])}: {error}")
-        return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-
-    def apt(self, *argv):
-        options = ("-y", "-o", f"DPkg::Lock::Timeout={self.lock_s}", "-o", "Dpkg::Use-Pty=0")
-        keep = ("-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold")
-        return self.run("apt-get", *options, *keep, *argv)
-
-    def patient(self, work):
-        """Repeat ``work`` while somebody else holds a lock that apt itself does not wait for."""
-        until = time.monotonic() + self.lock_s
-        while True:
-            status, out, err = work()
-            locked = status != 0 and ("Could not get lock" in err or "locked by another process" in err)
-            if not locked or time.monotonic() > until:
-                return status, out, err
-            time.sleep(1)
-
-    def status(self):
-        code, out, err = self.run("dpkg-query", "-W", "-f", STATUS)
-        if code != 0:
-            self.module.fail_json(msg=f"dpkg-query: {err.strip()}")
-        return parse_status(out)
-
-    def offers(self, names):
-        return parse_madison(self.run("apt-cache", "madison", *names)[1]) if names else {}
-
-    def refresh(self, older_than_s):
-        if older_than_s < 0:
-            return
-        try:
-            age = time.time() - os.stat(f"{LISTS}/provision-stamp").st_mtime
-        except OSError:
-            age = float("inf")
-        if 0 <= age < older_than_s:
-            return
-        status, out, err = self.patient(lambda: self.apt("update", "-q", "-o", "APT::Update::Error-Mode=any"))
-        if status != 0:
-            self.module.fail_json(msg=f"the package index cannot be read: {apt_words(err + out) or err.strip()[-400:]}")
-        with open(f"{LISTS}/provision-stamp", "w", encoding="ascii"):
-            pass
-
-    def audit(self):
-        return audit_words(self.run("dpkg", "--audit")[1])
-
-    def finish(self):
-        """Go on where an interrupted or failed installation stopped. True if there was something to finish."""
-        if not self.audit():
-            return False
-        if self.module.check_mode:
-            return True
-        status, out, err = self.patient(lambda: self.run("dpkg", "--configure", "-a", "--force-confdef,confold"))
-        if status != 0 or self.audit():
-            self.fail("dpkg --configure -a cannot finish what an earlier run began", out + err)
-        return True
-
-    def fail(self, what, text):
-        words = apt_words(text) or " ".join(text.split())[-400:]
-        parts = [part for part in (f"{what}: {words}", self.half(), make_log(self.began)) if part]
-        self.module.fail_json(msg="; ".join(parts))
-
-    def half(self):
-        names = self.audit()
-        return f"not whole after it: {', '.join(names)}" if names else ""
-
-
-def make_log(began):
-    """The end of the newest DKMS build log, if it was written since ``began``: the compiler's own words."""
-    logs = [path for path in glob.glob("/var/lib/dkms/*/*/build/make.log") if os.stat(path).st_mtime >= began - 1]
-    if not logs:
-        return ""
-    newest = max(logs, key=lambda path: os.stat(path).st_mtime)
-    with open(newest, encoding="utf-8", errors="replace") as stream:
-        lines = [line.strip() for line in stream if line.strip()][-3:]
-    return f"{newest}: {' | '.join(lines)}"
-
-
-def unpacked_at(name):
-    """When dpkg last unpacked the package, or 0."""
-    stamps = [os.stat(path).st_mtime for path in glob.glob(f"/var/lib/dpkg/info/{name}.list")]
-    stamps += [os.stat(path).st_mtime for path in glob.glob(f"/var/lib/dpkg/info/{name}:*.list")]
-    return max(stamps, default=0.0)
-
-
-def resolved(node, params):
-    """Name → exact version of every want, or a refusal that names all that are missing."""
-    names = [name for want in params["wants"] for name in want["names"]]
-    packages, missing = resolve(params["wants"], node.offers(names))
-    if missing:
-        node.module.fail_json(
-            msg=f"the mirror lacks {len(missing)} of {len(params['wants'])} packages: " + "; ".join(missing)
-        )
-    return packages
-
-
-def stale(params, packages):
-    """The DKMS package that was built before a package it has to be built after, or None."""
-    first = next(iter(packages), None)
-    built = unpacked_at(first) if first else 0.0
-    return first if built and any(unpacked_at(name) > built for name in params["rebuild_after"]) else None
-
-
-def arguments(params, packages, status):
-    """Arguments of apt-get for what has to change; nothing if nothing has."""
-    todo = differences(packages, status)
-    leaving = rivals_installed(status, params["rivals"], packages)
-    again = stale(params, packages)
-    if not (todo or leaving or again):
-        return [], leaving
-    # The whole family is named, also what is right already: apt then knows that it may not move.
-    wanted = [f"{name}={version}" for name, version in packages.items()]
-    # A hold keeps a package from people and from upgrades, not from this: what may move is judged on the simulation.
-    options = ["--allow-downgrades", "--allow-change-held-packages", "--ignore-hold", "--no-install-recommends"]
-    options += ["--reinstall"] if again and again not in todo else []
-    return ["install", *options, *wanted, *(f"{name}-" for name in leaving)], leaving
-
-
-def fetch(node, params, packages):
-    """Download what an installation would need. True if there was something to download."""
-    argv, _ = arguments(params, packages, node.status())
-    if not argv:
-        return False
-    if not node.module.check_mode:
-        status, out, err = node.apt(argv[0], "--download-only", *argv[1:])
-        if status != 0:
-            node.fail("the packages cannot be downloaded", out + err)
-    return True
-
-
-def install(node, params, packages):
-    """Bring the packages to their versions. Returns (changed, removed)."""
-    changed, status = node.finish(), node.status()
-    argv, leaving = arguments(params, packages, status)
-    removed = {}
-    if argv:
-        code, out, err = node.apt("-s", *argv)
-        if code != 0:
-            node.fail("these packages do not go together", out + err)
-        moved, removed = parse_simulation(out)
-        unasked = unasked_removals(removed, leaving, params["replaces"] + params["rivals"])
-        if unasked:
-            msg = (
-                f"apt would remove {', '.join(unasked)} for it; nothing is removed that is not named: remove it by hand"
-            )
-            node.module.fail_json(msg=msg)
-        globs = [glob for want in params["wants"] for glob in want["family"]]
-        strangers = unasked_moves(moved, status, packages, lambda name: in_family(name, globs))
-        if strangers:
-            msg = f"apt would move {', '.join(strangers)}, which is held and belongs to another family"
-            node.module.fail_json(msg=msg)
-        changed = True
-        if not node.module.check_mode:
-            code, out, err = node.apt(*argv)
-            if code != 0:
-                node.fail("the installation failed", out + err)
-    return changed, sorted(removed)
-
-
-def prove(node, packages):
-    """After an installation: everything whole, and in the version that was asked for."""
-    left = differences(packages, node.status())
-    if left or node.audit():
-        names = ", ".join([*left, *node.audit()])
-        node.module.fail_json(msg=f"apt said that all is well, but dpkg says it is not with {names}")
-
-
-def hold(node, params, packages):
-    """Hold the family. True if something was not held."""
-    globs = [glob for want in params["wants"] for glob in want["family"]]
-    status = node.status()
-    names = [
-        name
-        for name, facts in sorted(status.items())
-        if (name in packages or in_family(name, globs)) and facts["state"] == "installed" and not facts["held"]
-    ]
-    if names and not node.module.check_mode:
-        code, out, err = node.patient(lambda: node.run("apt-mark", "hold", *names))
-        if code != 0:
-            node.fail("the packages cannot be held", out + err)
-    return bool(names)
 
 
 def main():
@@ -286,12 +59,10 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "wants": {"type": "list", "elements": "dict", "required": True},
-            "step": {"type": "str", "choices": ["check", "fetch", "install"], "default": "install"},
+            "step": {"type": "str", "choices": ["check", "fetch"], "default": "fetch"},
             "refresh_s": {"type": "int", "default": -1},
             "rivals": {"type": "list", "elements": "str", "default": []},
-            "replaces": {"type": "list", "elements": "str", "default": []},
             "rebuild_after": {"type": "list", "elements": "str", "default": []},
-            "hold": {"type": "bool", "default": True},
             "lock_timeout_s": {"type": "int", "default": 600},
         },
         supports_check_mode=True,
@@ -303,12 +74,6 @@ def main():
     if params["step"] == "fetch":
         # A download alone changes nothing that the node does: it is not counted.
         result["downloaded"] = fetch(node, params, packages)
-    if params["step"] == "install":
-        result["changed"], result["removed"] = install(node, params, packages)
-        if not module.check_mode:
-            prove(node, packages)
-        if params["hold"]:
-            result["changed"] |= hold(node, params, packages)
     module.exit_json(**result)
 
 

@@ -99,6 +99,22 @@ options:
     description: How much the sizes of the drives may differ.
     type: float
     default: 1.0
+  groups:
+    description: >-
+      Which sizes of drives belong to the pool, where a machine has several: C(count) drives of about C(gb) gigabytes
+      each. Every group becomes vdevs of its own; drives of other sizes are left alone. Empty means one size.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      gb:
+        description: Size in gigabytes, as printed on the drive.
+        type: float
+        required: true
+      count:
+        description: How many of them.
+        type: int
+        required: true
   transports:
     description: How a drive may be attached.
     type: list
@@ -354,6 +370,7 @@ def _plain(value):
 def main():
     """Entry point of the module."""
     drive = {"serial": {"type": "str"}, "bay": {"type": "str"}, "address": {"type": "str"}}
+    group = {"gb": {"type": "float", "required": True}, "count": {"type": "int", "required": True}}
     shunned = {"serial": {"type": "str"}, "model": {"type": "str"}, "firmware": {"type": "str"}}
     module = AnsibleModule(
         argument_spec={
@@ -369,6 +386,7 @@ def main():
             "spares": {"type": "int", "default": 0},
             "min_bytes": {"type": "int", "default": 100000000000},
             "size_tolerance_percent": {"type": "float", "default": 1.0},
+            "groups": {"type": "list", "elements": "dict", "default": [], "options": group},
             "transports": {"type": "list", "elements": "str", "default": ["nvme", "sata", "sas"]},
             "ashift": {"type": "int", "default": 12},
             "autotrim": {"type": "bool", "default": True},

@@ -18,12 +18,13 @@ not finished), ``zpool_guids`` (``{name: GUID}`` of the imported pools).
 
 ``wanted``: ``pool``, ``expected_drives``, ``drives`` (``[{"serial", "bay", "address"}]``, what the inventory knows),
 ``boot_serial``, ``quarantine``, ``wipe_allow``, ``hostids``, ``allow_single``, ``spares``, ``min_bytes``,
-``size_tolerance_percent``, ``transports``.
+``size_tolerance_percent``, ``transports``, ``groups`` (see provision_disks_groups; empty: all drives are of one size).
 
 A drive with a descendant that is mounted, swapped on, a member of something or the system's own is never chosen,
 whatever ``wipe_allow`` says. Nothing is ever added to a pool, removed from it or replaced in it.
 """
 
+from ansible.module_utils.provision_disks_groups import refuse_groups, refuse_members, refuse_shapes, split
 from ansible.module_utils.provision_disks_seen import Seen, gigabytes, quarantined
 from ansible.module_utils.provision_zpool_text import parse_label, parse_pools
 
@@ -146,7 +147,7 @@ def _compare(plan, seen, pool, wanted):
     for path in sorted(inside):
         plan["drives"].append(_short(seen.drives[path], wanted))
     for path, drive in sorted(seen.drives.items()):
-        if path not in inside and not drive["used"]:
+        if path not in inside and not drive["used"] and not _of_no_group(drive, wanted):
             plan["reports"].append(f"{_name(drive, wanted)} is not in pool {pool['name']}")
 
 
@@ -166,6 +167,10 @@ def _create(plan, seen, facts, wanted, others):
     """No such pool: choose the drives, or say every reason why not."""
     why = plan["why"]
     free = [drive for _, drive in sorted(seen.drives.items()) if not drive["used"]]
+    grouped, others_free = split(free, wanted) if wanted.get("groups") else ([free], [])
+    for drive in others_free:
+        plan["excluded"].append({"serial": drive["serial"], "path": drive["path"], "why": "of no size in zfs_groups"})
+    free = [drive for members in grouped for drive in members]
     if not seen.root:
         why.append("no drive was found below /, so no drive may be taken; look at findmnt / and lsblk")
     boot = str(wanted.get("boot_serial") or "")
@@ -175,24 +180,21 @@ def _create(plan, seen, facts, wanted, others):
     _refuse_used(why, seen, wanted)
     _refuse_doubles(why, free)
     _refuse_strange(why, free, facts, wanted, others)
-    _refuse_count(why, seen, free, wanted)
-    _refuse_sizes(why, free, wanted)
+    if wanted.get("groups"):
+        refuse_groups(why, wanted)
+        refuse_members(why, grouped, others_free, wanted, lambda drive: _name(drive, wanted))
+        if len(free) < wanted["expected_drives"]:
+            _missing(why, seen, wanted)
+    else:
+        _refuse_count(why, seen, free, wanted)
+        _refuse_sizes(why, free, wanted)
     why.extend(f"{_name(drive, wanted)} has no name in /dev/disk/by-id" for drive in free if not drive["alias"])
     if why:
         return
-    groups, spares, problem = layout(len(free), bool(wanted.get("allow_single")), int(wanted.get("spares") or 0))
-    if problem:
-        why.append(problem)
+    if not _lay_out(plan, grouped, wanted):
         return
     plan["action"] = "create"
     free.sort(key=lambda drive: drive["alias"])
-    start = 0
-    for kind, width in groups:
-        part = free[start : start + width]
-        start += width
-        vdev = {"type": kind, "aliases": [drive["alias"] for drive in part]}
-        plan["vdevs"].append(dict(vdev, serials=[drive["serial"] for drive in part]))
-    plan["spares"] = [drive["alias"] for drive in free[start : start + spares]]
     plan["drives"] = [_short(drive, wanted) for drive in free]
     plan["wipe"] = [
         {
@@ -204,6 +206,30 @@ def _create(plan, seen, facts, wanted, others):
         for drive in free
         if drive["signatures"] or drive["partitions"]
     ]
+
+
+def _lay_out(plan, grouped, wanted):
+    """Vdevs and spares of the plan, drives of one size together. False if there is no layout; the plan says why."""
+    shapes = [
+        layout(len(members), bool(wanted.get("allow_single")), int(wanted.get("spares") or 0)) for members in grouped
+    ]
+    problems = [problem for _, _, problem in shapes if problem] or [refuse_shapes([vdevs for vdevs, _, _ in shapes])]
+    if problems[0]:
+        plan["why"].append(problems[0])
+        return False
+    for number, members in enumerate(grouped):
+        vdevs, spares, _ = shapes[number]
+        left = sorted(members, key=lambda drive: drive["alias"])
+        for kind, width in vdevs:
+            part, left = left[:width], left[width:]
+            vdev = {"type": kind, "aliases": [drive["alias"] for drive in part]}
+            plan["vdevs"].append(dict(vdev, serials=[drive["serial"] for drive in part]))
+        plan["spares"] += [drive["alias"] for drive in left[:spares]]
+    return True
+
+
+def _of_no_group(drive, wanted):
+    return bool(wanted.get("groups")) and split([drive], wanted)[1] == [drive]
 
 
 def _refuse_used(why, seen, wanted):
@@ -294,6 +320,7 @@ def _refuse_sizes(why, free, wanted):
         why.append(
             "the drives are not of one size: "
             + "; ".join(f"{_name(drive, wanted)} has {gigabytes(drive['size'])}" for drive in free)
+            + "; say in zfs_groups which sizes belong to the pool"
         )
 
 

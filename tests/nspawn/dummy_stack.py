@@ -270,7 +270,8 @@ case "$1" in
     if [ -e /etc/fake/peermem-fails ]; then
       echo "modprobe: ERROR: could not insert 'nvidia_peermem': Unknown symbol in module" >&2; exit 1
     fi
-    mkdir -p /sys/module/nvidia_peermem /sys/kernel/mm/memory_peers/nv_mem ;;
+    mkdir -p /sys/module/nvidia_peermem
+    [ -e /etc/fake/peermem-unregistered ] || mkdir -p /sys/kernel/mm/memory_peers/nv_mem ;;
 esac
 """
 MODINFO = """\
@@ -285,8 +286,35 @@ GRUB = """\
 . /etc/default/grub.d/90-provision.cfg
 echo "kernel=${GRUB_DEFAULT##*with Linux }; args='$GRUB_CMDLINE_LINUX'" > /boot/fake-grub
 """
+# One PCIe bridge. Its ACS is on after every boot, as firmware leaves it.
+LSPCI = """\
+#!/bin/sh
+case "$*" in
+  *0604*) echo "0000:3a:01.0 0604: 1000:c030" ;;
+  *) acs=+; [ -e /run/fake/acs-off ] && acs=-
+     printf '3a:01.0 PCI bridge: dummy\\n\\t\\tACSCtl:\\tSrcValid%s TransBlk-\\n' $acs ;;
+esac
+"""
+SETPCI = """\
+#!/bin/sh
+case "$*" in *=0000) touch /run/fake/acs-off ;; esac
+"""
+# What was asked of systemd, for whoever wants to know whether containers would have lost their GPUs.
+SYSTEMCTL = """\
+#!/bin/sh
+echo "$*" >> /run/fake/systemctl
+exec /usr/bin/systemctl "$@"
+"""
+SHUTDOWN = """\
+#!/bin/sh
+[ -e /etc/fake/does-not-restart ] || exec /usr/bin/systemctl reboot
+"""
 
 HARDWARE: dict[str, File] = {
+    "usr/local/sbin/lspci": (LSPCI, 0o755),
+    "usr/local/sbin/setpci": (SETPCI, 0o755),
+    "usr/local/sbin/systemctl": (SYSTEMCTL, 0o755),
+    "usr/sbin/shutdown": (SHUTDOWN, 0o755),
     "usr/local/sbin/fake-boot": (BOOT, 0o755),
     "usr/local/sbin/modprobe": (MODPROBE, 0o755),
     "usr/local/sbin/modinfo": (MODINFO, 0o755),
