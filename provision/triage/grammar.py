@@ -52,13 +52,15 @@ _MANAGED = _words(
 )
 _CLEAR = _words(
     r"de-?assert|\bresolved\b|normal levels?|limit (?:has been |is |was )?reset|changed to (?:ok|on|good)|reassigned|has corrected errors|less than the critical thr\w*|no longer at risk|(?:condition|problem|error|alarm|fault) has been removed|recovery has occurred|not in any\b|completed successfully|at normal|\brestored\b|return(?:ed|s)? to (?:a )?(?:normal|good|ok)|operating normally|\brecovered\b|\brepaired\b"
-    r"|now redundant|fully redundant|(?:is|are) redundant|successful\w*|\bcompleted?\b|\bcleared\b|\bis (?:now )?(?:ok|present|online|normal|good|healthy"
+    r"|now redundant|(?<!from )fully redundant|(?:is|are) redundant|successful\w*|\bcompleted?\b|\bcleared\b|\bis (?:now )?(?:ok|present|online|normal|good|healthy"
     r"|functional|operational|active|installed|connected|inserted|available|working)\b|has been (?:inserted|installed|added|connected)|\binserted\b"
     r"|within (?:range|limits|specif\w*)|to (?:normal|ok) state|below (?:the )?threshold|\bno (?:errors?|faults?|failures?|issues?|problems?)\b|without errors?"
     r"|(?<![\d.])0 (?:errors|failures|faults)\b|\|\s*(?:ok|nominal)\s*(?:\||$)|\bnominal\b|upper (?:non-?)?(?:critical|recoverable) going low"
     r"|lower (?:non-?)?(?:critical|recoverable) going high|threshold (?:is )?no longer|going (?:ok|normal)|(?:has|have) been replaced|no longer (?:predict|assert|critical|in|above|below|exceed|degraded|failed)\w*|\bhealthy\b"
     r'|"(?:MessageS|S)everity"\W{1,3}(?:OK|Informational)|\bhealth\W{1,3}OK\b'
 )
+# IPMI says that something went by taking back that it is there.
+_NOT_THERE = _words(r"presen(?:t|ce detected)\b.{0,8}\bde-?assert")
 _INFO = _words(
     r"\btest (?:event|message|alert|trap)|log (?:area )?(?:was |is )?(?:reset|cleared)|logg(?:ed|ing) (?:in|out|on|off)\b|\blog(?:in|out)\b"
     r"|boot completed|initiated by|powered (?:on|off|up|down)\b|power(?:ed)? cycled?|legacy (?:on|off) state|patrol read|rebuild (?:start|progress)"
@@ -74,7 +76,7 @@ _STATES: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     ("predicted", _words(r"predict(?:ive|ed|s)|pre-?fail|imminent|wear-?out|end of life|life(?:time)? (?:exhausted|remaining 0)")),
-    ("trip", _words(r"therm(?:al)?[ -]?trip|over-?temp\w*|overheat|thermal shutdown|non-recoverable|protection trip")),
+    ("trip", _words(r"therm(?:al)?[ -]?trip|over-?temp\w*|overheat|thermal shutdown|protection trip")),
     ("limit", _words(r"(?<!un)correct.{0,60}(?:limit|threshold|rate|exceed|disabled|storm|persist)|(?:limit|threshold|rate).{0,40}(?<!un)correct|ADDDC")),
     (
         "uncorrectable",
@@ -87,7 +89,7 @@ _STATES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "critical",
         _words(
-            r"(?:upper|lower) (?:critical|non-?recoverable)|critical (?:high|low|threshold|temp)|\btoo (?:high|hot)\b|\bALARM\b|\(CRIT\)|(?:above|below|exceed\w*|greater than|less than)"
+            r"(?:upper|lower) (?:critical|non-?recoverable)|critical (?:high|low|threshold|temp)|\btoo (?:high|hot)\b|\(CRIT\)|\d  ?ALARM|(?:above|below|exceed\w*|greater than|less than)"
             r".{0,24}(?:critical|maximum|minimum|fatal)|\|\s*(?:cr|nr|ucr|lcr|unr|lnr)\s*(?:\||$)|crossed a critical"
             r"|transition(?:ed)? to (?:critical|non-?recoverable)"
         ),
@@ -174,6 +176,8 @@ def said(line: str, part: PartKind | None = None) -> dict[str, str]:
         if _INFO.search(head) or _CLEAR.search(head):
             return {"thing": "system", "state": "info"}
         return {}
+    if _NOT_THERE.search(head):
+        return {"thing": thing, "state": "absent"}
     if _CLEAR.search(head):
         return {"thing": thing, "state": "clear"}
     bad = next((name for name, pattern in _STATES if pattern.search(head)), None)

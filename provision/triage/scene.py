@@ -9,10 +9,15 @@ from functools import lru_cache
 from typing import Any
 
 from provision.model.evidence import Evidence
+from provision.model.finding import Dispatch
 from provision.model.node import Node
 from provision.triage.facts import direct_well, same_place, word
 from provision.triage.patterns import MAX_LINE
 from provision.triage.rules import Match, Rule
+
+
+# A line that says of itself that it is over sends nobody, whatever its other words are (triage/grammar.py).
+_OVER = frozenset({"clear", "over"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class Scene:
 
     def speaks(self, rule: Rule, item: Evidence) -> bool:
         """True if the rule knows the sign and what it needs is there, even if something speaks against it."""
+        if _is_over(rule, item):
+            return False
         return matches(rule.match, item) is not None and all(self.holds(need, item) for need in rule.needs)
 
     def hits(self, rule: Rule) -> list[Hit]:
@@ -71,7 +78,8 @@ class Scene:
 
     def _denied(self, rule: Rule, item: Evidence) -> bool:
         return (
-            any(not self.holds(need, item) for need in rule.needs)
+            _is_over(rule, item)
+            or any(not self.holds(need, item) for need in rule.needs)
             or any(self.holds(other, item) for other in rule.unless)
             or (bool(rule.beaten_by) and direct_well(item, self.evidence, rule.beaten_by))
             or any(
@@ -93,6 +101,11 @@ class Scene:
             "code": item.code,
             **{key.rstrip("23"): value for key, value in captured.items() if value is not None},
         }
+
+
+def _is_over(rule: Rule, item: Evidence) -> bool:
+    """True if the line says that it is over, and the rule would send somebody for it."""
+    return rule.dispatch is not Dispatch.NEVER and not rule.last and item.values.get("state") in _OVER
 
 
 def matches(match: Match, item: Evidence) -> dict[str, str] | None:

@@ -24,6 +24,8 @@ _CODE = re.compile(r"(?:^|[\s.:\[])((?:PDR|VDR|ENC|BAT|PR)\d{1,4}|[A-Z]{2,4}\d{3
 # memory, drives and power too.
 _SPOKEN = frozenset({"lclog", "sel", "iml", "redfish", "sensors", "log"})
 _PROSE = frozenset({"console", "healthcheck", "maas"})
+# A table of sensors shows one moment: a line that is well says nothing of the line before it.
+_SNAPSHOTS = frozenset({"sensors", "redfish", "zpool", "smart"})
 _METAL = frozenset({PartKind.PSU, PartKind.FAN, PartKind.DIMM, PartKind.DRIVE})
 
 # A heading names the thing that the following lines speak of, until the next heading.
@@ -55,7 +57,9 @@ def read(text: str, kind: str, node: str, now: datetime) -> tuple[Evidence, ...]
     The part is what the line names, else what the heading above it names, else the node. ``values``: ``under`` (the
     heading's name), ``line`` (its number from 1), and what ``decode`` reads.
     """
-    lines = _ended(tuple(_lines(text, kind, node, now)))
+    lines = tuple(_lines(text, kind, node, now))
+    if kind not in _SNAPSHOTS:
+        lines = _ended(lines)
     return (*lines, *_against_plan(lines, node, now))
 
 
@@ -144,6 +148,7 @@ _BITS = {"seat": (8, 9, 12, 16, 17, 24, 28), "signal": (21, 22), "ecc": (4, 5), 
 # How many are there and how many should be: people and tools write it in either order.
 _WANTED = r"(?:expect\w*|want\w*|profile\w*|should (?:be|have|see)|inventory|plan\w*)"
 _COUNTS = (
+    re.compile(rf"(?i)(?<![\w.])(?P<found>\d{{1,5}})(?: \w+){{0,4}}[,;] (?:but )?(?P<wanted>\d{{1,5}})(?: \w+)? {_WANTED}\b"),
     re.compile(r"(?<![\w/.:-])(?P<found>\d{1,5}) ?(?:of|/|out of|instead of) ?(?P<wanted>\d{1,5})\b(?![.:/]\d| ?\w{1,2}/s| ?(?:MHz|RPM|W)\b)"),
     re.compile(
         rf"(?i)\b{_WANTED}[^\d\n]{{1,40}}(?P<wanted>\d{{1,5}})\b.{{0,24}}?"
@@ -181,7 +186,20 @@ def decode(line: str) -> dict[str, Value]:
     return {}
 
 
+# One line of iblinkinfo: the switch port and what hangs on it; and what a plan wants there.
+_FABRIC = re.compile(r'^ *\d+ +(?P<number>\d+)\[.{0,4}\] ==\(.{0,60}\)==> .{0,24}"(?P<far>[\w.-]+(?: [\w.-]+)?)"')
+_FABRIC_PLAN = re.compile(r"\bport (?P<number>\d+) -> (?P<far>[\w.-]+(?: [\w.-]+)?)")
 _PLANNED = re.compile(r"(?P<port>[\w.-]+) -> (?P<far>[\w.-]+(?: port |[ :])[\w/.-]+)")
+
+
+def _against_fabric(lines: Sequence[Evidence], node: str, now: datetime) -> Iterator[Evidence]:
+    """A FAILED cable (source ``text/fabric``) for a switch port on which iblinkinfo sees another host than the plan."""
+    wanted = {m["number"]: m["far"] for e in lines if e.source == "text/context" for m in _FABRIC_PLAN.finditer(e.text)}
+    for item in lines:
+        if (found := _FABRIC.search(item.text)) and wanted.get(found["number"], found["far"]) != found["far"]:
+            place = f"port {found['number']}"
+            said = f"{place} leads to {found['far']} and belongs to {wanted[found['number']]}"
+            yield Evidence(node, Part(PartKind.CABLE, place, place), Reading.FAILED, "text/fabric", now, said)
 
 
 def _against_plan(lines: Sequence[Evidence], node: str, now: datetime) -> Iterator[Evidence]:
@@ -191,6 +209,7 @@ def _against_plan(lines: Sequence[Evidence], node: str, now: datetime) -> Iterat
         head = item.text.partition(":")[0].strip().lower()
         if head in told:
             told[head] |= {m["port"]: m["far"] for m in _PLANNED.finditer(item.text)}
+    yield from _against_fabric(lines, node, now)
     plan, heard = told["plan"], told["lldp"]
     wrong = [port for port, far in heard.items() if port in plan and plan[port] != far]
     if not wrong:
