@@ -58,7 +58,7 @@ async def deploying_at_once(here: Floor) -> list[int]:
 async def test_few_images_at_once_a_wrong_clock_and_a_bmc_that_lists_its_tray_first(floor: Open) -> None:
     # A rack controller that sends 0.22 Gbit/s has time for two images of 4 GB within five minutes.
     limits = {"image_gbps": 0.22, "image_gb": 4}
-    here = await floor(nodes=6, family=["idrac9", "openbmc"], settings={"power_by": "maas", "limits": limits})
+    here = await floor(nodes=5, family=["idrac9", "openbmc"], settings={"power_by": "maas", "limits": limits})
     names = list(here.world.machines)
     late = names[4]
 
@@ -100,8 +100,11 @@ async def test_drives_are_wiped_by_our_own_hand_on_the_button(floor: Open) -> No
     assert machine.writes - pressed
 
 
-async def test_what_somebody_released_to_new_in_mid_run_is_commissioned_and_deployed(floor: Open) -> None:
-    here = await floor()
+@pytest.mark.parametrize("power_by", ["maas", pytest.param("provision", marks=pytest.mark.soak)])
+async def test_what_somebody_released_to_new_in_mid_run_is_commissioned_and_deployed(
+    floor: Open, power_by: str
+) -> None:
+    here = await floor(power_by=power_by)
     await here.up(stages=TO_COMMISSIONED)
     record = here.record(ONE)
     taken: list[str] = []
