@@ -136,9 +136,15 @@ def run_client(peer: Peer, job: Path, report: Path, core: int, deadline_s: float
 
     timer = threading.Timer(deadline_s, cut)
     timer.start()
-    errors = process.stderr.read() if process.stderr is not None else b""
-    _, status, usage = os.wait4(process.pid, 0)
-    timer.cancel()
+    try:
+        errors = process.stderr.read() if process.stderr is not None else b""
+        _, status, usage = os.wait4(process.pid, 0)
+    except BaseException:  # Ctrl-C or SIGTERM: nothing of ours goes on behind us
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        timer.cancel()
     wall = time.monotonic() - begun
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0 and not cut_off.is_set():
@@ -243,30 +249,39 @@ def main() -> None:
         raise SystemExit("this benchmark needs two cores: one for the BMCs, one for the client")
     pair = (cores[0], cores[1])
     turns: list[Turn] = []
-    floors: dict[str, float] = {}
-    words = machine_words()
+    result: dict[str, Any] = {"machine": machine_words(), "floors_s": {}, "turns": []}
+    if options.add and options.json.exists():
+        result = {**json.loads(options.json.read_text(encoding="utf-8")), "machine": result["machine"]}
     for profile in options.profiles:
-        floors[profile] = floor_of(profile, pair)
+        result["floors_s"][profile] = floor_of(profile, pair)
         for nodes in options.nodes:
             with fleet_of(nodes, profile, pair[0]) as fleet:
                 for number in range(1, options.rounds + 1):
-                    for peer in peers:
+                    for peer in peers if profile != "busy" or options.all_busy else peers[:1]:
                         done = turn(fleet, peer, profile, number, pair[1], options.deadline)
                         turns.append(done)
                         say(done)
-    result: dict[str, Any] = {"machine": words, "floors_s": floors, "turns": [asdict(one) for one in turns]}
-    if options.add and options.json.exists():
-        before = json.loads(options.json.read_text(encoding="utf-8"))
-        result["floors_s"] = before["floors_s"] | floors
-        result["turns"] = before["turns"] + result["turns"]
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+                        keep(result, done, options.json)
     text = markdown(result)
     sys.stdout.write(text)
     if options.markdown is not None:
         options.markdown.write_text(text, encoding="utf-8")
     if wrong := complaints(turns):
         raise SystemExit("our own client failed:\n  " + "\n  ".join(wrong))
+
+
+def keep(result: dict[str, Any], done: Turn, path: Path) -> None:
+    """Add a turn to the result, in place of an older one of the same client, profile, number and round; write it down.
+
+    Hours of measuring do not hang on the end of the run.
+    """
+    fresh = asdict(done)
+    same = ("client", "profile", "nodes", "round")
+    result["turns"] = [one for one in result["turns"] if any(one[key] != fresh[key] for key in same)] + [fresh]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".part")
+    beside.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    beside.replace(path)
 
 
 def say(done: Turn) -> None:
@@ -298,17 +313,24 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [peer.name for peer in PEERS]
     parser.add_argument("--nodes", type=int, nargs="+", default=[32, 128, 512])
-    parser.add_argument(
-        "--profiles", nargs="+", default=["fast", "idrac", "sick"], choices=["fast", "idrac", "sick", "busy"]
-    )
+    profiles = ["fast", "idrac", "sick", "busy"]
+    parser.add_argument("--profiles", nargs="+", default=profiles, choices=profiles)
+    parser.add_argument("--all-busy", action="store_true", help="busy, the measure of sick, for the other clients too")
     parser.add_argument("--clients", nargs="+", default=names, choices=names)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--deadline", type=float, default=300.0, help="seconds after which a client is ended")
     parser.add_argument("--json", type=Path, default=CACHE / "harvest.json")
-    parser.add_argument("--add", action="store_true", help="keep the turns that the JSON file has already")
+    parser.add_argument(
+        "--add", action="store_true", help="keep the other turns of the JSON file, so that a run may come in parts"
+    )
     parser.add_argument("--markdown", type=Path, default=None, help="also write the table here")
     return parser.parse_args()
 
 
+def _stopped(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _stopped)
     main()

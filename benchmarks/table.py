@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 HEAD = (
@@ -25,7 +25,23 @@ def markdown(result: dict[str, Any]) -> str:
         for client in dict.fromkeys(turn["client"] for turn in mine):
             lines.append(_row(_cells([turn for turn in mine if turn["client"] == client], floor)))
         lines.append("")
-    return "\n".join(lines)
+    moved = list(_moved(turns))
+    return "\n".join([*lines, *moved, ""] if moved else lines)
+
+
+def _moved(turns: list[dict[str, Any]]) -> Iterator[str]:
+    """What the BMCs that hang do to the others: ``sick`` against ``busy``, which is the same without them."""
+    for nodes, client in dict.fromkeys((turn["nodes"], turn["client"]) for turn in turns):
+        of = {
+            profile: [t["p95_s"] for t in turns if (t["nodes"], t["client"], t["profile"]) == (nodes, client, profile)]
+            for profile in ("sick", "busy")
+        }
+        if all(of.values()):
+            ill, well = (float(statistics.median(of[profile])) for profile in ("sick", "busy"))
+            yield (
+                f"- {client}, {nodes} BMCs: p95 of those that answer {ill:.2f} s with the hung ones beside them, "
+                f"{well:.2f} s without ({100 * (ill - well) / well:+.1f} %; aim: less than +5 %)"
+            )
 
 
 def _row(cells: Iterable[str]) -> str:

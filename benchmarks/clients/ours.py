@@ -11,6 +11,7 @@ from typing import Any
 from client_lab import Report, job
 
 from provision.adapters.redfish.bmc import RedfishBmc
+from provision.app.process import ready_for_many_connections
 from provision.errors import ProvisionError
 from provision.model.node import Node
 from provision.model.profile import BootMethod
@@ -68,4 +69,5 @@ async def main() -> None:
             group.create_task(one(node, credential, pins, report))
 
 
+ready_for_many_connections()
 asyncio.run(main())
