@@ -20,6 +20,7 @@ from provision.engine.patience import Patience
 from provision.engine.pauses import Pauses
 from provision.engine.reconcile import Halted, Pass, Passed, Pause, Walk
 from provision.engine.settle import FleetCauses, Settlement, StuckNode, merged
+from provision.engine.waves import LOOKS, Waves
 from provision.errors import MisconfiguredError, RefusedError
 from provision.model.decision import Outcome
 from provision.model.event import Event, NodeEnded, RunEnded, RunStarted, Said
@@ -89,9 +90,8 @@ class Fleet:
         self._stopping = False
         self._context: Context | None = None
         self._ended: dict[str, NodeEnded] = {}
-        self._places: Counter[int] = Counter()
-        self._place_of: dict[str, int] = {}
-        self._stuck: list[tuple[int, Walk, StuckNode]] = []
+        self._waves = Waves(len(self._stages), clock, site.tickets_after_s)
+        self._settling = asyncio.Lock()
         self._said: set[str] = set()
         self._fatal: MisconfiguredError | None = None
 
@@ -175,11 +175,19 @@ class Fleet:
         )
         await settlement.begin()
         for node in nodes:
-            self._move(node, 0)
-        async with asyncio.TaskGroup() as group:
-            for node in nodes:
-                erase = node.name in may_erase
-                group.create_task(self._one(context, settlement, node, profiles[node.profile], names, claims, erase))
+            self._waves.move(node, 0)
+        impatient = asyncio.create_task(self._impatient(context, settlement))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for node in nodes:
+                    erase = node.name in may_erase
+                    one = self._one(context, settlement, node, profiles[node.profile], names, claims, erase)
+                    group.create_task(one)
+            # Whoever is being settled is settled to the end.
+            async with self._settling:
+                impatient.cancel()
+        finally:
+            impatient.cancel()
         await self._settle_waves(context, settlement)
         if self._fatal is None:
             await settlement.finish()
@@ -215,7 +223,7 @@ class Fleet:
         except Exception:
             await self._bug(context, node, walk, traceback.format_exc())
         finally:
-            self._move(node, None)
+            self._waves.move(node, None)
             with suppress(MisconfiguredError, RefusedError):
                 await context.admission.leave(node, goes_on=walk is not None and bool(walk.going_on))
             if walk is not None:
@@ -235,7 +243,7 @@ class Fleet:
                     context.admission.passed(walk.node, passed.stage)
                     if passed.last:
                         return await self._end(context, walk, Outcome.READY, passed.note)
-                    self._move(walk.node, walk.index)
+                    self._waves.move(walk.node, walk.index)
                     await self._settle_waves(context, settlement)
                 case Halted() as halted:
                     await self._tally(context, walk, halted.stage, ok=False, why=halted.stuck.why)
@@ -298,27 +306,30 @@ class Fleet:
         evidence, gaps = (*seen.evidence, *more.evidence), (*seen.gaps, *more.gaps)
         verdict = self._judge(node, walk.tools.goal.profile, evidence, gaps, context.now())
         verdict = merged(verdict, seen.findings)
-        self._stuck.append((walk.index, walk, StuckNode(node, halted.stage, halted.stuck, evidence, gaps, verdict)))
+        self._waves.add(walk, StuckNode(node, halted.stage, halted.stuck, evidence, gaps, verdict))
 
-    async def _settle_waves(self, context: Context, settlement: Settlement) -> None:
-        """Settle the nodes that are stuck where no other node can get stuck any more: shared causes need them all."""
-        floor = min((index for index, count in self._places.items() if count > 0), default=len(self._stages))
-        ready = [item for item in self._stuck if item[0] < floor]
-        if not ready:
+    async def _settle_waves(self, context: Context, settlement: Settlement, *, overdue: bool = False) -> None:
+        """Settle the nodes that are stuck, and once more those who turn out to share a cause with them."""
+        wave = self._waves.overdue() if overdue else self._waves.ready()
+        if not wave:
             return
-        self._stuck = [item for item in self._stuck if item[0] >= floor]
-        endings = await settlement.stuck([one for _, _, one in ready])
-        for _, walk, one in ready:
-            end = endings[one.node.name]
-            await self._end(context, walk, end.outcome, end.why, end.tickets, stage=one.stage)
+        for name, end in (await settlement.stuck(wave)).items():
+            told, waited = self._ended.get(name), self._waves.known[name]
+            if told is None or (told.outcome, set(told.tickets)) != (end.outcome, set(end.tickets)):
+                await self._end(context, waited.walk, end.outcome, end.why, end.tickets, stage=waited.one.stage)
 
-    def _move(self, node: Node, place: int | None) -> None:
-        """The node is in another stage, or over (None): nobody who is stuck further back waits for it."""
-        if node.name in self._place_of:
-            self._places[self._place_of.pop(node.name)] -= 1
-        if place is not None:
-            self._place_of[node.name] = place
-            self._places[place] += 1
+    async def _impatient(self, context: Context, settlement: Settlement) -> None:
+        """Write tickets that have waited long enough for a cause that others share: it may take them over later."""
+        while True:
+            await self._clock.sleep(self._waves.patience_s / LOOKS)
+            async with self._settling:
+                try:
+                    await self._settle_waves(context, settlement, overdue=True)
+                except MisconfiguredError as error:
+                    self._fatal = self._fatal or error
+                    self.request_stop()
+                except RefusedError as error:
+                    self._taken_over(error)
 
     async def _end(
         self,

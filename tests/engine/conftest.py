@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from provision.engine.admission import Over
 from provision.engine.fleet import Fleet
+from provision.engine.gates import LocalGates
 from provision.engine.settle import FleetCauses
 from provision.model.decision import Outcome
 from provision.model.event import Event, NodeEnded
 from provision.model.node import Node
 from provision.model.profile import Profile
 from provision.model.site import PowerBy, Site
-from provision.ports import Gates, Judge, Stage
+from provision.model.slot import Slot
+from provision.ports import Clock, Gates, Judge, Stage
 from provision.stages import BRING_UP
 from tests.fakes import (
     PROFILE,
@@ -30,6 +32,17 @@ from tests.fakes import (
     real_desk,
     tools_for,
 )
+
+
+class BookOfAll(LocalGates):
+    """The book of slots outlives the processes that write in it, as the store does."""
+
+    def __init__(self, clock: Clock, live: set[str]) -> None:
+        super().__init__(clock)
+        self._live = live
+
+    async def slots(self) -> tuple[Slot, ...]:
+        return tuple(replace(slot, live=slot.run in self._live) for slot in await super().slots())
 
 
 @dataclass
