@@ -72,6 +72,20 @@ async def test_the_next_run_of_the_same_node_goes_on_with_its_slot(bench: MakeBe
     assert lab.world.most[Status.DEPLOYING] == 1
 
 
+async def test_a_slot_of_before_is_free_when_its_machine_is_found_done(bench: MakeBench) -> None:
+    lab = bench(1)
+    lab.gates = shared(lab, set())
+    lab.watch = lambda fleet, event: (
+        fleet.request_stop() if isinstance(event, Acted) and event.step == "deploy" else None
+    )
+    await lab.up()
+    lab.world.clock.jump(2000)
+    lab.watch = lambda fleet, event: None
+    assert len(await lab.gates.slots()) == 1
+    assert await lab.outcomes() == {ONE: Outcome.READY}
+    assert await lab.gates.slots() == ()
+
+
 async def test_machines_start_only_so_often(bench: MakeBench) -> None:
     lab = bench(7, site=Site(limits=Limits(reboots_per_minute=2)))
     started: list[float] = []
