@@ -1,0 +1,1 @@
+../../../module_utils/provision_zpool_text.py
