@@ -11,6 +11,7 @@ from provision.adapters.redfish.walk import Listing, Reader
 from provision.errors import PeerError, RefusedError
 
 SOURCE = "redfish/ports"
+_TO_PORTS = 3  # card, collection of its ports, port
 _CONTENT = ("NetworkDeviceFunctions", "Ports", "NetworkPorts")
 
 
@@ -20,7 +21,7 @@ async def adapters(reader: Reader, service: Service) -> Listing:
     ``complete`` is True if every list of cards was read in full.
     """
     below = service.quirks.adapters_below_chassis
-    own = [_below(reader, path, guess=below) for path in service.chassis]
+    own = [_below(reader, path, _depth(reader), guess=below) for path in service.chassis]
     if service.quirks.one_chassis:
         return _joined(await reader.gather(*own))
     found = await reader.gather(*own, _elsewhere(reader, service))
@@ -35,7 +36,12 @@ async def adapters_anywhere(reader: Reader, service: Service) -> Listing:
     return _joined(await _elsewhere(reader, service))
 
 
-async def _below(reader: Reader, chassis: str, *, guess: bool) -> Listing:
+def _depth(reader: Reader) -> int:
+    """How deep a list of cards is expanded: to the functions and ports of each, or to the cards; between is no gain."""
+    return _TO_PORTS if reader.expand.levels >= _TO_PORTS else 1
+
+
+async def _below(reader: Reader, chassis: str, levels: int, *, guess: bool) -> Listing:
     if guess:
         guessed = f"{chassis.rstrip('/')}/NetworkAdapters"
         try:
@@ -51,7 +57,7 @@ async def _below(reader: Reader, chassis: str, *, guess: bool) -> Listing:
     path = link(resource, "NetworkAdapters")
     if path is None:
         return Listing((), resource is not None)
-    return await reader.members(path, SOURCE)
+    return await reader.members(path, SOURCE, levels=levels)
 
 
 async def _elsewhere(reader: Reader, service: Service) -> list[Listing]:
@@ -64,7 +70,8 @@ async def _elsewhere(reader: Reader, service: Service) -> list[Listing]:
         for item in chassis.members
         if (link(item) or "").rstrip("/") not in known and not _of_another(item, service.path, others)
     ]
-    return list(await reader.gather(*(reader.members(path, SOURCE) for path in dict.fromkeys(paths) if path)))
+    unique = [path for path in dict.fromkeys(paths) if path]
+    return list(await reader.gather(*(reader.members(path, SOURCE, levels=_depth(reader)) for path in unique)))
 
 
 def _of_another(chassis: Json, mine: str, others: set[str | None]) -> bool:

@@ -62,9 +62,8 @@ async def read_card(reader: Reader, adapter: Json, depth: Depth) -> Card:
 
 
 async def _functions(reader: Reader, adapter: Json) -> tuple[Json, ...]:
-    path = link(adapter, "NetworkDeviceFunctions")
-    if path is not None:
-        return (await reader.members(path, SOURCE)).members
+    if link(adapter, "NetworkDeviceFunctions") is not None:
+        return (await reader.below(adapter, "NetworkDeviceFunctions", SOURCE)).members
     return (await reader.all(_of_controllers(adapter, "NetworkDeviceFunctions"), SOURCE)).members
 
 
@@ -114,8 +113,10 @@ async def _linked_ports(reader: Reader, functions: tuple[Json, ...], ports: tupl
 async def _ports(reader: Reader, adapter: Json) -> tuple[Json, ...]:
     """``Ports`` and, where these tell no address or are not there, the older ``NetworkPorts``."""
     found: tuple[Json, ...] = ()
-    for path in filter(None, (link(adapter, "Ports"), link(adapter, "NetworkPorts"))):
-        found = _merged(found, (await reader.members(path, SOURCE)).members)
+    for key in ("Ports", "NetworkPorts"):
+        if link(adapter, key) is None:
+            continue
+        found = _merged(found, (await reader.below(adapter, key, SOURCE)).members)
         if any(True for port in found for _ in port_macs(port)):
             return found
     return found or (await reader.all(_of_controllers(adapter, "Ports", "NetworkPorts"), SOURCE)).members

@@ -197,7 +197,7 @@ ROWS: tuple[Quirks, ...] = (
         boot_whole=True,
         boot_in_settings=True,
         one_chassis=True,
-        expand=1,
+        expand=3,
     ),
     Quirks(
         family="nvidia-dgx",
@@ -209,10 +209,13 @@ ROWS: tuple[Quirks, ...] = (
         expand=1,
         logs=(("/SEL", "redfish/sel"), ("/EventLog", "redfish/sel"), ("/BIOS", "redfish/sel")),
     ),
-    Quirks(family="openbmc", makers=("openbmc",), logs=(("/SEL", "redfish/sel"), ("/EventLog", "redfish/sel"))),
+    Quirks(
+        family="openbmc", makers=("openbmc",), expand=3, logs=(("/SEL", "redfish/sel"), ("/EventLog", "redfish/sel"))
+    ),
     Quirks(
         family="nvidia-openbmc",
         makers=("nvidia",),
+        expand=3,
         logs=(("/SEL", "redfish/sel"), ("/EventLog", "redfish/sel")),
     ),
 )

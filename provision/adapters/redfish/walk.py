@@ -168,6 +168,15 @@ class Reader:
         inline, complete = await self._pages(path, first, source)
         return await self._filled(inline, complete, source)
 
+    async def below(self, holder: Json, key: str, source: str) -> Listing:
+        """Members of the collection that ``holder`` links under ``key``; nothing is asked where they stand inside."""
+        inside = holder.get(key)
+        found = inside.get("Members") if isinstance(inside, dict) else None
+        if not isinstance(inside, dict) or not isinstance(found, list) or not all(_whole(one) for one in found):
+            return await self.members(link(holder, key), source)
+        inline, complete = await self._pages(link(inside) or key, inside, source)
+        return await self._filled(inline, complete, source)
+
     async def pages(self, path: str, source: str, *, most: int) -> AsyncIterator[list[Json]]:
         """A log page by page, as inlined by the BMC; entries that are only links are read. Cut after ``most`` pages."""
         seen: set[str] = set()
@@ -192,9 +201,13 @@ class Reader:
         expanded = self.expand.applied(path, levels)
         if expanded == path:
             return await self.resource(path)
+        deep = min(levels, self.expand.levels) > 1
         try:
             return await self.resource(expanded)
         except RefusedError:
+            if deep:
+                self.expand.levels = 1
+                return await self._first_page(path, 1)
             plain = await self.resource(path)
             # A service that refuses what its root offers is not asked that way again.
             self.expand.levels = 0
@@ -203,7 +216,7 @@ class Reader:
             # Expanding is heavy: what is too much at once may still be had one by one.
             if isinstance(error, FATAL) or (isinstance(error, NoAnswerError) and error.code != "timeout"):
                 raise
-        return await self.resource(path)
+        return await (self._first_page(path, 1) if deep else self.resource(path))
 
     async def _pages(self, path: str, first: Json, source: str) -> tuple[list[Any], bool]:
         members: list[Any] = []
@@ -239,10 +252,15 @@ class Reader:
                 continue
             address = link(member)
             key = unquote(address.rstrip("/")) if address else f"#{number}"
-            if set(member) - {"@odata.id"}:
+            if _whole(member):
                 done.setdefault(key, member)
             elif address and key not in done and address not in missing:
                 missing.append(address)
         missing = [address for address in missing if unquote(address.rstrip("/")) not in done]
         rest = await self.all(missing, source)
         return Listing((*done.values(), *rest.members), complete and rest.complete)
+
+
+def _whole(member: Any) -> bool:
+    """True for a member that stands inside its collection, False for a mere link."""
+    return isinstance(member, dict) and bool(set(member) - {"@odata.id"})

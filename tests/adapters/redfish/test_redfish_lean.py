@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from redfish_lab import DictPins, RealClock
-from redfish_payloads import inline, ref, ten_nics
-from redfish_scripted import CHASSIS, SYSTEM, Seen
+from redfish_payloads import inline, ref, small, ten_nics
+from redfish_scripted import CHASSIS, ROOT, SYSTEM, Reply, Seen, refusal
 
 from provision.adapters.redfish.bmc import RedfishBmc
 from provision.model.bmc import Harvest
@@ -92,3 +92,69 @@ async def test_functions_are_asked_where_ports_do_not_tell(serve: Callable[..., 
     assert any(item.path.startswith(f"{CARD}/NetworkDeviceFunctions") for item in asked)
     assert MAC.lower() in {str(port.mac) for port in lean.ports}
     assert not any(item.path.startswith(f"{SYSTEM}/BootOptions") for item in asked)
+
+
+BOARD = f"{ROOT}/Chassis/Board"
+
+
+def _deep(levels: int) -> dict[str, Any]:
+    """An OpenBMC whose two cards stand below a board, inlined with their functions and ports."""
+    tree = small(Manufacturer="NVIDIA", Model="GB200", SKU=None)
+    offer = {"NoLinks": True, "ExpandAll": True, "Levels": True, "MaxLevels": levels}
+    tree[ROOT] |= {"Vendor": "NVIDIA", "ProtocolFeaturesSupported": {"ExpandQuery": offer}}
+    place = f"{BOARD}/NetworkAdapters"
+    cards = []
+    for number in (1, 2):
+        card = f"{place}/CX7_{number}"
+        inside = {
+            "NetworkDeviceFunctions": [
+                {"Id": f"f{number}", "Ethernet": {"MACAddress": f"0c:42:a1:00:01:{number:02x}"}}
+            ],
+            "Ports": [{"Id": f"p{number}", "LinkStatus": "LinkUp"}],
+        }
+        whole = {key: inline(f"{card}/{key}", [{"@odata.id": f"{card}/{key}/0", **one} for one in items])
+                 for key, items in inside.items()}  # fmt: skip
+        tree |= {f"{card}/{key}": body for key, body in whole.items()}
+        links = {key: ref(f"{card}/{key}") for key in inside}
+        tree[card] = {"@odata.id": card, "Id": f"CX7_{number}", **links}
+        cards.append({**tree[card], **(whole if levels > 2 else {})})
+    tree[place] = inline(place, cards)
+    tree[BOARD] = {"@odata.id": BOARD, "NetworkAdapters": ref(place)}
+    return tree | {f"{ROOT}/Chassis": inline(f"{ROOT}/Chassis", [tree[CHASSIS] | {"Id": "1"}, tree[BOARD]])}
+
+
+@pytest.mark.parametrize(
+    ("levels", "refused", "asked"),
+    [
+        (6, 0, ["$levels=3"]),
+        (2, 0, ["$levels=1"]),
+        (6, 1, ["$levels=3", "$levels=1"]),
+        (6, 2, ["$levels=3", "$levels=1", ""]),
+    ],
+)
+async def test_cards_are_expanded_to_their_ports_where_the_root_allows_it_and_the_service_can(
+    levels: int, refused: int, asked: list[str], serve: Callable[..., Any], client: Callable[..., RedfishBmc]
+) -> None:
+    """What is refused or is too much at once is had one level at a time, then one by one; the answer is the same."""
+    peer = await serve(_deep(levels))
+    place = f"{BOARD}/NetworkAdapters"
+    if refused:
+        peer.tree[place] = inline(place, [peer.tree[f"{place}/CX7_{n}"] for n in (1, 2)])
+        peer.script("GET", place, *(Reply(400, refusal("Base.1.12.QueryParameterOutOfRange")) for _ in range(refused)))
+    harvest = await client(peer.node()).harvest()
+    assert {(str(port.mac)[-2:], port.link.value) for port in harvest.ports} == {("01", "up"), ("02", "up")}
+    assert harvest.gaps == ()
+    queries = [seen.path.partition("?")[2] for seen in peer.seen if seen.path.partition("?")[0] == place]
+    assert [word in query for word, query in zip(asked, queries, strict=True)] == [True] * len(asked)
+    parts = [seen for seen in peer.seen if seen.path.startswith(f"{place}/")]
+    assert len(parts) == (0 if levels > 2 and not refused else 4)
+
+
+async def test_a_deep_answer_that_never_comes_is_asked_for_level_by_level(
+    serve: Callable[..., Any], client: Callable[..., RedfishBmc]
+) -> None:
+    peer = await serve(_deep(6))
+    place = f"{BOARD}/NetworkAdapters"
+    peer.script("GET", place, *(Reply(503, {}) for _ in range(3)))
+    harvest = await client(peer.node(), attempts=3).harvest()
+    assert len(harvest.ports) == 2
