@@ -238,6 +238,7 @@ class SettingsSchema(Strict):
     pace: float = Field(1.0, gt=0, le=100)
     stages: dict[StageName, _Stage] = Field(default_factory=dict)
     max_clock_offset_s: float = Field(60.0, gt=0)
+    tickets_after_s: float = Field(120.0, gt=0, description="so long a ticket waits for others of one cause")
     may_change_bios: bool = False
     may_reset_bmc: bool = False
     commissioning_scripts: tuple[Text, ...] = Field((), strict=False)
@@ -306,6 +307,7 @@ class SettingsSchema(Strict):
             deadlines_s={name: s.deadline_s for name, s in self.stages.items() if s.deadline_s is not None},
             max_acts={name: s.max_acts for name, s in self.stages.items() if s.max_acts is not None},
             max_clock_offset_s=self.max_clock_offset_s,
+            tickets_after_s=self.tickets_after_s,
             may_change_bios=self.may_change_bios,
             may_reset_bmc=self.may_reset_bmc,
             commissioning_scripts=self.commissioning_scripts,

@@ -48,8 +48,8 @@ class Fleet:
 
     Takes the leases (``journal.start_run``), keeps the heartbeat, records every event in the journal and hands it to
     ``emit``, gives the leases back. ``fleet_causes`` is ``provision.triage.fleet.fleet``. ``gates`` is the book of
-    slots that all processes of the site share (by default one of this run alone), ``over`` looks whether an operation that a
-    run left behind has ended, ``plan`` are the only acts that may be sent (``stage/step`` by node).
+    slots that all processes of the site share (by default one of this run alone), ``over`` looks whether an operation
+    that a run left behind has ended, ``plan`` are the only acts that may be sent (``stage/step`` by node).
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class Fleet:
         finally:
             self._waves.move(node, None)
             with suppress(MisconfiguredError, RefusedError):
-                await context.admission.leave(node, goes_on=walk is not None and bool(walk.going_on))
+                await context.admission.leave(node, goes_on=walk is not None and walk.going_on not in {"", "playbooks"})
             if walk is not None:
                 await walk.tools.bmc.close()
         if self._fatal is None:

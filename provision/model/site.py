@@ -78,6 +78,9 @@ class Site:
 
     ``deadlines_s`` and ``max_acts`` override a stage's own figures, by stage name.
 
+    ``tickets_after_s``: so long (real seconds, whatever the pace) a stuck node waits for others that may share its
+    cause, before its ticket is written.
+
     ``may_change_bios``: network boot is enabled in BIOS where it is off. ``may_reset_bmc``: a BMC that answers nonsense
     or shows no host is restarted, once a run.
     """
@@ -95,3 +98,4 @@ class Site:
     may_reset_bmc: bool = False
     canary: CanaryRule = field(default_factory=CanaryRule)
     breaker: BreakerRule = field(default_factory=BreakerRule)
+    tickets_after_s: float = 120.0
