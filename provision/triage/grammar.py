@@ -40,6 +40,7 @@ _THINGS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("cpu", _words(r"\bCPU|\bprocessors?\b|\bPROC[ _]?\d|CATERR|IERR|\bMCE?RR|machine check")),
     ("intrusion", _words(r"chassis|intrusion|\bbezel\b|\bcover\b")),
     ("watchdog", _words(r"watchdog")),
+    ("bmc", _words(r"\bBMC\b|\biDRAC\b|\biLO\b|\bXCC\b|management (?:controller|engine|processor)|/Managers/")),
     ("system", _words(r"\bSEL\b|event log|System (?:Event|Firmware|Boot|ACPI)|OS (?:Boot|Critical|Stop)|\bPOST\b|\bBIOS\b|\bUEFI\b|Session Audit|\bBMC\b")),
 )  # fmt: skip
 # Words of managing a machine: what is asked, set, licensed or updated is no part.
@@ -170,7 +171,7 @@ def said(line: str, part: PartKind | None = None) -> dict[str, str]:
         thing = _FAMILIES[(family[1] or family[2]).upper()]
         if thing == "psu" and (other := _NO_SUPPLY.search(head)):
             thing = "psu_redundancy" if other[1] else "voltage"
-    if thing in {None, "system"} and _MANAGED.search(head) and not _CLEAR.search(head):
+    if thing in {None, "system"} and _MANAGED.search(head) and not (_CLEAR.search(head) or _INFO.search(head)):
         return {"thing": "managed", "state": "failed"}
     if thing is None:
         if _INFO.search(head) or _CLEAR.search(head):

@@ -25,7 +25,7 @@ _CODE = re.compile(r"(?:^|[\s.:\[])((?:PDR|VDR|ENC|BAT|PR)\d{1,4}|[A-Z]{2,4}\d{3
 _SPOKEN = frozenset({"lclog", "sel", "iml", "redfish", "sensors", "log"})
 _PROSE = frozenset({"console", "healthcheck", "maas"})
 # A table of sensors shows one moment: a line that is well says nothing of the line before it.
-_SNAPSHOTS = frozenset({"sensors", "redfish", "zpool", "smart"})
+_SNAPSHOTS = frozenset({"sensors", "zpool", "smart"})
 _METAL = frozenset({PartKind.PSU, PartKind.FAN, PartKind.DIMM, PartKind.DRIVE})
 
 # A heading names the thing that the following lines speak of, until the next heading.
