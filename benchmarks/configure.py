@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -132,13 +133,21 @@ def main() -> int:
     limit = Path("/proc/sys/fs/inotify/max_user_instances")
     if int(limit.read_text()) < 4096:
         limit.write_text("4096")
+    # As Ctrl-C: hosts, network and mounts go before this process does.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     lab = Lab()
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            lab.open()
-            result = asyncio.run(measure(lab, Path(folder), told.hosts, told.slots, told.slow))
-        finally:
-            lab.close()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                lab.open()
+                result = asyncio.run(measure(lab, Path(folder), told.hosts, told.slots, told.slow))
+            finally:
+                for each in (signal.SIGINT, signal.SIGTERM):
+                    signal.signal(each, signal.SIG_IGN)
+                lab.close()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: its hosts are gone\n")
+        return 130
     sys.stdout.write(json.dumps(result, indent=2) + "\n")
     runs = (result["first"], result["again"])
     good = all(each["converged"] == told.hosts for each in runs) and result["again"]["changed"] == 0
