@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from provision.model.evidence import Evidence, Gap, Part, PartKind, Reading, Severity
@@ -12,6 +13,7 @@ from provision.model.profile import Profile
 from provision.triage import cabling, expect, firmware
 from provision.triage.causes import first_causes
 from provision.triage.facts import LOGS, direct_well, label, live, word
+from provision.triage.grammar import said
 from provision.triage.patterns import fill
 from provision.triage.rules import Role, Rule, packaged_rules
 from provision.triage.scene import Hit, Scene, matches
@@ -38,13 +40,21 @@ def judge_by(
 
     What no rule explains becomes one UNKNOWN finding with all its evidence, for the operator and never the cage.
     """
-    mine = live([item for item in evidence if item.node == node.name])
+    mine = tuple(_read(item) for item in live([item for item in evidence if item.node == node.name]))
     seen = (*mine, *derived(node, profile, mine, now))
     findings = first_causes(weigh(node, seen, rules), {rule.id: rule for rule in rules}, node.power_feeds)
     heard = [f for f in findings if not _is_noise(f, rules)]
     if (strange := unexplained(node, seen, rules)) is not None:
         heard.append(strange)
     return Verdict(tuple(heard), tuple(gaps))
+
+
+def _read(item: Evidence) -> Evidence:
+    """A log entry that warns, with ``thing`` and ``state`` of its sentence for the rules on kinds."""
+    if word(item.source) not in LOGS - {"events"} or item.severity is Severity.INFO or not item.text:
+        return item
+    told = said(f"{item.code or ''} {item.text}".strip(), item.part.kind)
+    return replace(item, values={**told, **item.values}) if told else item
 
 
 def derived(node: Node, profile: Profile, evidence: Sequence[Evidence], now: datetime) -> tuple[Evidence, ...]:

@@ -96,6 +96,7 @@ def metrics(records: Sequence[Record], answer: Callable[[Record], Prediction]) -
     def sent(as_what: str) -> Callable[[Any, Any], bool]:
         return lambda e, p: p["dispatch"] == as_what and not right_dispatch(e, p)
 
+    rate("all of it right", lambda e: True, _all_right)
     rate("category strict", lambda e: True, lambda e, p: p["category"] == e["category"])
     rate("category lenient", lambda e: True, lambda e, p: p["category"] in [e["category"], *e["accept"]])
     rate("hardware flag", lambda e: True, lambda e, p: p["hardware"] == e["hardware"])
@@ -107,6 +108,17 @@ def metrics(records: Sequence[Record], answer: Callable[[Record], Prediction]) -
     rate("locator", lambda e: bool(e["locator"]), lambda e, p: p.get("locator") == e["locator"])
     rate("unknown", lambda e: True, lambda e, p: p["category"] == "unknown")
     return told
+
+
+def _all_right(e: Any, p: Any) -> bool:
+    """Category, flag, dispatch, action, and the place where one is labelled."""
+    return (
+        p["category"] in [e["category"], *e["accept"]]
+        and p["hardware"] == e["hardware"]
+        and p["dispatch"] in [e["dispatch"], *e.get("dispatch_accept", [])]
+        and p["action"] in [e["action"], *e.get("action_accept", [])]
+        and (not e["locator"] or p.get("locator") == e["locator"])
+    )
 
 
 def _macro_f1(rows: Sequence[tuple[Any, Any]]) -> tuple[float, float]:
@@ -127,11 +139,17 @@ def unnamed(records: Sequence[Record]) -> list[Record]:
 
 
 def _names(source: str) -> list[str]:
-    """``https://github.com/leptonai/gpud/pull/46`` is ``leptonai`` and ``gpud``; elsewhere the host's own word."""
+    """``https://github.com/leptonai/gpud/pull/46`` is ``leptonai`` and ``gpud``; elsewhere the host's own word.
+
+    A source that is no address is named where its whole phrase stands in a rule.
+    """
     parts = [part for part in source.rsplit("://", maxsplit=1)[-1].split("/") if part]
     if not parts:
         return []
-    words = parts[1:3] if parts[0] == "github.com" else [parts[0].removeprefix("www.").split(".")[-2]]
+    host = parts[0].removeprefix("www.").split(".")
+    if len(host) < 2:
+        return [source.lower()]
+    words = parts[1:3] if parts[0] == "github.com" else [host[-2]]
     # A vendor's name is no source: "Dell" stands in rules because its machines have message ids.
     return [word.lower() for word in words if len(word) > 3 and word.lower() not in _VENDORS]
 
