@@ -37,6 +37,7 @@ SLOW = {
 
 # A file stays on one worker (its tests share a fleet): the longest are begun first, or one of them is alone at the end.
 LONGEST = (
+    "nspawn/test_site.py",
     "journeys/test_kill.py",
     "journeys/test_bad_input.py",
     "journeys/test_maas_kill_reimage.py",
