@@ -227,6 +227,7 @@ BOOT = """\
 #!/bin/sh
 # The hardware, and what the boot loader and the kernel would have done.
 set -e
+echo boot >> /var/lib/fake-boots
 kernel=6.1.0-1-generic; args=quiet
 [ -e /boot/fake-grub ] && . /boot/fake-grub
 mkdir -p /run/fake

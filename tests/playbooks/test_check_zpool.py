@@ -15,6 +15,7 @@ from provision.stages.accept import parse_checks
 from provision.triage.judge import judge
 from tests.playbooks.test_provision_check import Host, Report
 
+pytestmark = pytest.mark.slow
 GUID = "1234567890123456789"
 KNOWN = [{"serial": f"S{n}", "bay": str(n)} for n in range(1, 5)]
 

@@ -305,11 +305,11 @@ class AnsibleWaves:
             raise MisconfiguredError(f"playbooks {self._playbook.parent}: {error}; they must be readable") from error
 
 
-def fork_limit() -> int:
+def fork_limit(meminfo: Path = Path("/proc/meminfo")) -> int:
     """6 forks per core, and one per 100 MB of memory that is free at the moment. At least 1."""
     cores = os.cpu_count() or 1
     try:
-        table = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
+        table = dict(line.split(":", 1) for line in meminfo.read_text(encoding="ascii").splitlines())
         by_memory = int(table["MemAvailable"].split()[0]) // (100 * 1024)
     except (OSError, KeyError, ValueError):
         by_memory = 6 * cores

@@ -17,6 +17,7 @@ from ssh_peer import node
 
 from provision.adapters.ansible import job as jobs
 from provision.adapters.ansible import reap
+from provision.adapters.ansible.waves import fork_limit
 from provision.errors import MisconfiguredError
 from provision.model.node import Node
 from provision.model.secret import Secret
@@ -128,6 +129,16 @@ async def test_a_second_wave_runs_beside_a_long_one(bench: Bench) -> None:
     await until(lambda: bench.peers["long"].commands)
     assert [v.state for v in await bench.run(waves, "short")] == [WaveState.OK]
     assert waves.verdict("long").state is WaveState.RUNNING
+
+
+def test_forks_follow_cores_and_free_memory(tmp_path: Path) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 16000000 kB\nMemAvailable: 350000 kB\n")
+    assert fork_limit(tmp_path / "meminfo") == 3
+    (tmp_path / "meminfo").write_text("MemAvailable: 10 kB\n")
+    assert fork_limit(tmp_path / "meminfo") == 1
+    cores = os.cpu_count() or 1
+    (tmp_path / "meminfo").write_text("MemAvailable: 900000000 kB\n")
+    assert fork_limit(tmp_path / "meminfo") == fork_limit(tmp_path / "no-such-file") == 6 * cores
 
 
 async def test_a_wave_holds_no_more_than_max_hosts(bench: Bench) -> None:

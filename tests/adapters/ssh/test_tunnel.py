@@ -21,6 +21,7 @@ from ssh_peer import MemoryPins, SshPeer, node, public_line, write_key
 from provision.adapters.ssh import ParamikoShell
 from provision.errors import RefusedError, UnavailableError
 
+pytestmark = pytest.mark.slow
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
 
 
