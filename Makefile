@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready-$(shell cat requirements-dev.txt pyproject.toml 2>/dev/null | sha256sum | cut -c1-12)
 
-.PHONY: score setup check test demo lab bench-fleet bench-harvest bench-configure soak clean lock lint fast
+.PHONY: score setup check test demo lab bench-engine bench-fleet bench-harvest bench-configure soak clean lock lint fast
 .DEFAULT_GOAL := help
 
 help:            ## show the targets
@@ -42,6 +42,9 @@ lab: setup       ## slow real peers (root, minutes)
 
 bench-configure: setup  ## what a wave costs the controller, and whether the throttle holds (root, minutes)
 	@$(BIN)/python -m benchmarks.configure $(BENCH)
+
+bench-engine: setup   ## the engine and the store by themselves, to 10,000 nodes (BENCH="--nodes 100 300" is quick)
+	@$(BIN)/python -m benchmarks.engine $(BENCH)
 
 bench-fleet: setup    ## a bring-up of 512 machines: writes, lists, memory, wall (BENCH="--nodes 32 --speed 30" is quick)
 	@$(BIN)/python -m benchmarks.bringup $(BENCH)

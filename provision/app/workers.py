@@ -11,6 +11,7 @@ from provision.app.runs import Sink
 from provision.app.wiring import Wiring, whoami
 from provision.engine.fleet import Fleet
 from provision.engine.worker import Worker
+from provision.errors import UnavailableError
 from provision.model.decision import Outcome
 from provision.model.event import Event, NodeEnded, RunEnded, RunStarted, Said, read_event
 from provision.model.node import Node
@@ -19,7 +20,7 @@ from provision.model.work import Want
 from provision.report.text import clean
 from provision.stages import BRING_UP
 from provision.store.operators import operators_of
-from provision.store.wanted import wanted_of
+from provision.store.wanted import WantedBook, wanted_of
 
 POLL_S = 1.0
 
@@ -127,18 +128,25 @@ class _Watch:
         racks = tuple((node.name, node.rack) for node in self._nodes.values())
         stages = tuple(stage.name for stage in BRING_UP)
         self._emit(RunStarted(clock.now(), run, "bringup", self._target, names, racks, stages))
-        while True:
+        while not (wants := await self._look(book, names)):
+            await clock.sleep(POLL_S)
+        counts = Counter(want.outcome for want in wants.values())
+        status = runs.exit_status({name: Outcome(want.outcome) for name, want in wants.items()})
+        self._emit(RunEnded(clock.now(), run, tuple(sorted(counts.items())), clock.monotonic() - began, status))
+        return wants
+
+    async def _look(self, book: WantedBook, names: Sequence[str]) -> Mapping[str, Want] | None:
+        """What became of each, once it is over for all; a store that is away is waited for."""
+        try:
             wants = await book.standing(names)
             # Looked at after the wishes: what ended has told everything by then.
             await self._tell(wants)
             if all(want.outcome for want in wants.values()):
-                counts = Counter(want.outcome for want in wants.values())
-                status = runs.exit_status({name: Outcome(want.outcome) for name, want in wants.items()})
-                took_s = clock.monotonic() - began
-                self._emit(RunEnded(clock.now(), run, tuple(sorted(counts.items())), took_s, status))
                 return wants
             await self._look_for_workers(len(await book.workers()))
-            await clock.sleep(POLL_S)
+        except UnavailableError as error:
+            self._say(f"{error}; the workers wait for it, and so does this")
+        return None
 
     async def _tell(self, wants: Mapping[str, Want]) -> None:
         for want in wants.values():

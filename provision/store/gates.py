@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,7 +32,7 @@ class Gates:
 
         def work(connection: Connection) -> tuple[str, ...]:
             _alone(connection)
-            counts = _counts(connection)
+            counts = _counts(connection, {place for ask in asks for place, _ in ask.places})
             stopped = dict(connection.execute(select(brakes.c.place, brakes.c.why).where(brakes.c.open)).all())
             answers = []
             for ask in asks:
@@ -197,9 +197,9 @@ def _alone(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
 
 
-def _counts(connection: Connection) -> dict[str, int]:
-    query = select(slot_places.c.place, func.count()).group_by(slot_places.c.place)
-    return dict(connection.execute(query).all())
+def _counts(connection: Connection, places: Collection[str]) -> dict[str, int]:
+    query = select(slot_places.c.place, func.count()).where(slot_places.c.place.in_(places))
+    return dict(connection.execute(query.group_by(slot_places.c.place)).all())
 
 
 def _kept_out(ask: Ask, counts: Mapping[str, int], stopped: Mapping[str, str]) -> str:

@@ -17,8 +17,8 @@ from provision.store.sqlite import SqliteBackend, make_file, refuse_remote
 _MIGRATIONS = Path(__file__).parent / "migrations"
 # Reading every page of a larger file would delay each command noticeably.
 _LARGEST_CHECKED_BYTES = 32 * 1024 * 1024
-# A restart or a failover of the server takes less; a run goes on by itself afterwards.
-PATIENCE_S = 120.0
+# A restart of the server takes less, and most failovers do; a run waits on by itself for longer (engine/patience.py).
+PATIENCE_S = 30.0
 
 
 def open_database(
