@@ -21,7 +21,7 @@ Where each kind of the public failures is shown (shared/cases/ansible.md); "here
 | A20 | exporters without a way out | here: the network ends at the mirror |
 | A21 | the same repository with another key | here, gpu-3: the other file leaves |
 | A22 | reboot answered, nothing restarted | here, gpu-2: refused |
-| A24 | event handler slow or raising | adapters/ansible/test_waves |
+| A24 | event handler slow or raising | adapters/ansible/test_tally |
 | A25 | ACS is on after every boot | here, gpu-2: off again after its reboot, and proved |
 """
 

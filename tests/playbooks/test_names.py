@@ -232,3 +232,32 @@ def test_rivals_are_other_branches_and_never_what_is_wanted() -> None:
     assert rivals == ["libnvidia-compute-570", "nvidia-dkms-570-open", "nvidia-utils-570-server"]
     status["nvidia-fabricmanager"]["state"] = "half-configured"
     assert apt.differences({"nvidia-fabricmanager": "580.126.20-1"}, status) == {"nvidia-fabricmanager": "580.126.20-1"}
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        # A5: who holds the lock.
+        (
+            "Reading package lists...\nE: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 "
+            "(unattended-upgr)\nN: Be aware that removing the lock file is not a solution\n",
+            "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (unattended-upgr)",
+        ),
+        # A3: which packages do not go together.
+        (
+            "The following packages have unmet dependencies:\n nvidia-utils-570 : Depends: libnvidia-compute-570 "
+            "(= 570.133.20) but 570.124.06 is to be installed\nE: Unable to correct problems, you have held broken "
+            "packages.\n",
+            "nvidia-utils-570 : Depends: libnvidia-compute-570 (= 570.133.20) but 570.124.06 is to be installed; "
+            "E: Unable to correct problems, you have held broken packages.",
+        ),
+        # A15: the node is behind its mirror.
+        (
+            "E: Release file for http://mirror/InRelease is not valid yet (invalid for another 2d 23h 59min 58s).\n",
+            "E: Release file for http://mirror/InRelease is not valid yet (invalid for another 2d 23h 59min 58s).",
+        ),
+        ("Reading package lists...\nBuilding dependency tree...\n", ""),
+    ],
+)
+def test_of_apts_output_the_reason_is_kept(said: str, kept: str) -> None:
+    assert apt.apt_words(said) == kept
