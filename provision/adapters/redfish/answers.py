@@ -34,10 +34,15 @@ _EMPTY_IDS = {"GeneralError", "Success", "NoOperation"}
 _HINTS = {
     "SYS406": "system lockdown mode is on; turn it off in the BMC (Lockdown.1.SystemLockdown) and run again",
     "RAC059": "NTP is on, so the time cannot be set by hand; correct its NTP servers instead",
-    "SYS011": "a pending configuration job already holds this change; let it finish or remove it by hand",
+    **dict.fromkeys(
+        ("SYS011", "BIOS006", "NIC006", "JCP029"),
+        "a pending configuration job already holds this change; let it finish or remove it by hand",
+    ),
     "PreconditionHeaderMissing": "it wants an If-Match header and gives no tag to send",
     "InsufficientPrivilege": "this account may not do that; give it the operator or administrator role",
 }
+
+_LOCKDOWN = "SYS406"
 
 _VERSION = re.compile(r"^(?P<registry>[A-Za-z][A-Za-z0-9_-]*)(?:\.\d+){1,3}\.(?P<id>.+)$")
 
@@ -111,6 +116,20 @@ def _loads(body: bytes) -> Any:
         return json.loads(body.decode("utf-8", "replace"), strict=False)
 
 
+_ERROR_HEAD = re.compile(rb'\s*\{\s*"error"\s*:')
+
+
+def is_error(answer: Answer) -> bool:
+    """True for an answer that is an error by its body, whatever its status: some services put a 200 before it."""
+    if not _ERROR_HEAD.match(answer.body):
+        return False
+    try:
+        body = _loads(answer.body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(body, dict) and not set(body) - {"error", "@Message.ExtendedInfo"}
+
+
 def bare_id(message_id: str) -> tuple[str, str]:
     """Split ``IDRAC.2.9.PSU0003`` into (``IDRAC``, ``PSU0003``); a bare id has no registry."""
     found = _VERSION.match(message_id.strip())
@@ -171,9 +190,10 @@ def error_from(answer: Answer, peer: str, now: float) -> PeerError:
     elif answer.body.strip():
         said += f"; it begins: {answer.body[:200].decode('utf-8', 'replace')!r}"
     for name, hint in _HINTS.items():
-        if name in ids:
+        if name in ids or (name == _LOCKDOWN and re.search(r"lock-?down", said, re.IGNORECASE)):
             said = f"{said} ({hint})"
             code = name
+            break
     if ids & NOT_NOW or answer.status in {408, 425, 429} or (answer.status >= 500 and answer.status != 501):
         return UnavailableError(peer, operation, said, code=code, retry_after_s=retry_after_s(answer.headers, now))
     if 300 <= answer.status < 400:

@@ -29,7 +29,11 @@ _ELSEWHERE = {
     "SYS427",
     "SYS429",
     "OperationSupportedInFutureStateURI",
+    "PropertyReadOnly",
+    "PropertyNotSupported",
+    "ActionNotSupported",
 }
+_NOT_HERE = {404, 405, 501}
 
 
 async def set_network_boot_once(session: RedfishSession, service: Service, method: BootMethod) -> Answer | None:
@@ -57,7 +61,7 @@ async def set_network_boot_once(session: RedfishSession, service: Service, metho
         if reply.ok:
             return reply
         last = session.error_of(reply)
-        if not {message.id for message in reply.messages()} & _ELSEWHERE:
+        if reply.status not in _NOT_HERE and not {message.id for message in reply.messages()} & _ELSEWHERE:
             raise last
     raise last or RefusedError(
         session.peer, "set network boot", "no resource shows a boot override", code="no-override"

@@ -12,6 +12,7 @@ from provision.adapters.redfish.answers import SESSIONS_FULL, Answer, error_from
 from provision.adapters.redfish.problems import (
     AddressBlockedError,
     BrokenLoginError,
+    LoginRefusedError,
     PasswordChangeRequiredError,
     SessionsExhaustedError,
 )
@@ -20,7 +21,22 @@ from provision.errors import CredentialRefusedError, GarbledError, RefusedError
 from provision.model.secret import Credential
 
 SESSIONS = "/redfish/v1/SessionService/Sessions"
+MUST_CHANGE = "PasswordChangeRequired"
+_FORGOTTEN = {"NoValidSession", "SessionTerminated", "ResourceAtUriUnauthorized"}
 _BLOCKED = re.compile(r"\b(block(ed|ing)?|lock(ed)?[ -]?out|locked|too many (failed|login|attempts))", re.IGNORECASE)
+# Makers say it with ids of their own (SessionLimitExceeded, MaxSessionsReached) and with any status.
+_FULL_ID = re.compile(r"session.*(limit|max|exceed|full)|(limit|max|exceed|toomany).*session", re.IGNORECASE)
+_FULL_TEXT = re.compile(
+    r"number of (active |user |concurrent )*sessions|session (limit|table)|too many sessions"
+    r"|no (more|free|available) sessions?|sessions? (is|are|has been|have been)? ?(full|exhausted|exceeded|reached)",
+    re.IGNORECASE,
+)
+# A wrong password, where it is not said with 401: iLO and others answer 400 with an id that says so.
+_WRONG_ID = re.compile(
+    r"unauthori[sz]ed|invalid(user|login|credential|password)|credentials?invalid|(login|authentication|logon)fail"
+    r"|^SYS41[56]$",
+    re.IGNORECASE,
+)
 _REFUSAL_S = 900.0
 
 # Addresses that refused a password of this process, with the moment: if they fall silent afterwards, they block us.
@@ -65,17 +81,9 @@ def read_ticket(peer: str, credential: Credential, answer: Answer, *, allow_basi
     messages = answer.messages()
     ids = {message.id for message in messages}
     text = " ".join(message.text for message in messages)
-    if "PasswordChangeRequired" in ids:
-        raise PasswordChangeRequiredError(
-            peer,
-            "log in",
-            f"user {credential.user!r} must get a new password first (factory state); set it on the BMC and in the "
-            f"credential {credential.name!r}, then run again",
-            code="password-change-required",
-        )
-    if ids & SESSIONS_FULL or (
-        answer.status in {400, 503} and re.search(r"number of (user )?sessions|session limit", text)
-    ):
+    if MUST_CHANGE in ids:
+        raise must_change(peer, credential)
+    if not answer.ok and (ids & SESSIONS_FULL or any(map(_FULL_ID.search, ids)) or _FULL_TEXT.search(text)):
         if allow_basic and ":" not in credential.user:
             return Ticket(basic=True)
         raise SessionsExhaustedError(
@@ -94,17 +102,20 @@ def read_ticket(peer: str, credential: Credential, answer: Answer, *, allow_basi
                 code="no-sessions",
             )
         return Ticket(basic=True)
-    if answer.status in {401, 403} and _BLOCKED.search(text):
+    if answer.status in {400, 401, 403, 429} and _BLOCKED.search(text):
         raise AddressBlockedError(
             peer,
             "log in",
             f"HTTP {answer.status}: it blocks logins for a while after failed ones ({text[:200]}); wait, run again",
             code="address-blocked",
         )
-    if answer.status in {401, 403}:
+    if answer.status in {401, 403} or (400 <= answer.status < 500 and any(map(_WRONG_ID.search, ids))):
         raise refused(peer, credential, answer)
     if not answer.ok:
-        raise error_from(answer, peer, 0.0)
+        error = error_from(answer, peer, 0.0)
+        if isinstance(error, RefusedError):
+            raise LoginRefusedError(peer, "log in", error.detail, code=error.code)
+        raise error
     return _fresh_ticket(peer, answer)
 
 
@@ -136,7 +147,8 @@ def session_location(answer: Answer) -> str:
     """The session's address: the Location header, or ``@odata.id`` of the body (sushy and DMTF do the same)."""
     location = answer.headers.get("location", "").strip()
     if location:
-        return location
+        # A few give the whole address, or leave out the first slash; the session is this BMC's in any case.
+        return "/" + re.sub(r"^[a-z]+://[^/]*", "", location).lstrip("/")
     try:
         body = answer.json("")
     except GarbledError:
@@ -151,10 +163,28 @@ def session_location(answer: Answer) -> str:
 def leftover(answer: Answer) -> Ticket | None:
     """The session behind an answer that made one and forbids its use (``PasswordChangeRequired``)."""
     token = answer.headers.get("x-auth-token", "").strip()
-    if not token or not any(message.id == "PasswordChangeRequired" for message in answer.messages()):
+    if not token or not any(message.id == MUST_CHANGE for message in answer.messages()):
         return None
     location = session_location(answer)
     return Ticket(token, location) if location else None
+
+
+def must_change(peer: str, credential: Credential) -> PasswordChangeRequiredError:
+    """The error of an account that may do nothing until its password has changed."""
+    return PasswordChangeRequiredError(
+        peer,
+        "log in",
+        f"user {credential.user!r} must get a new password first (factory state); set it on the BMC and in the "
+        f"credential {credential.name!r}, then run again",
+        code="password-change-required",
+    )
+
+
+def is_forgotten(answer: Answer) -> bool:
+    """True if the BMC does not know our session (any more): 401, or 403 that says so."""
+    return answer.status == 401 or (
+        answer.status == 403 and any(message.id in _FORGOTTEN for message in answer.messages())
+    )
 
 
 def refused(peer: str, credential: Credential, answer: Answer) -> CredentialRefusedError:

@@ -24,7 +24,10 @@ _KINDS = {
     Button.RESTART: ("ForceRestart", "PowerCycle", "GracefulRestart"),
 }
 _WANTED = {Button.ON: Power.ON, Button.OFF: Power.OFF, Button.FORCE_OFF: Power.OFF}
-_NOT_ALLOWED = {"ActionParameterNotSupported", "ActionParameterValueNotInList", "PropertyValueNotInList", "SYS426"}
+_NOT_ALLOWED = {
+    "ActionParameterNotSupported", "ActionParameterValueNotInList", "PropertyValueNotInList", "SYS426",
+    "ActionParameterUnknown", "ActionParameterValueError", "ActionParameterValueTypeError", "UnsupportedOperation",
+}  # fmt: skip
 
 
 def power_of(system: Json) -> Power:
@@ -102,6 +105,9 @@ async def _press(session: RedfishSession, service: Service, target: str, kinds: 
             return
         refusal = session.error_of(reply)
         if reply.status not in {400, 409}:
+            # "Already so" is said in other ways too (403, 405, 500); what holds is no failure.
+            if await _is_there(session, service, button):
+                return
             raise refusal
         ids = {message.id for message in reply.messages()}
         if ids & _NOT_ALLOWED and len(kinds) > 1:

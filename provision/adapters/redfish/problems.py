@@ -20,6 +20,10 @@ class PasswordChangeRequiredError(RefusedError):
     """The account must get another password before it may do anything (code ``password-change-required``)."""
 
 
+class LoginRefusedError(RefusedError):
+    """A clear no to a login that blames neither password nor sessions; it is not tried again in this run either."""
+
+
 class CertificateChangedError(RefusedError):
     """Another certificate than the pinned one (code ``certificate-changed``). Nothing was sent to that peer."""
 
@@ -37,6 +41,7 @@ FATAL = (
     CredentialRefusedError,
     AddressBlockedError,
     PasswordChangeRequiredError,
+    LoginRefusedError,
     CertificateChangedError,
     BrokenLoginError,
     SessionsExhaustedError,

@@ -16,7 +16,7 @@ from redfish.aio import AsyncRedfishClient, RedfishError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from provision.adapters.redfish import login
-from provision.adapters.redfish.answers import Answer, Json, error_from
+from provision.adapters.redfish.answers import Answer, Json, error_from, is_error
 from provision.adapters.redfish.limits import BmcLimits
 from provision.adapters.redfish.own_sessions import OwnSession, OwnSessions
 from provision.adapters.redfish.pinning import CappedResponse, PinCheck
@@ -106,7 +106,7 @@ class RedfishSession:
         await self.open()
         headers = {"If-Match": etag} if etag else {}
         answer = await self._request(self._client, method, path, body=body, headers=headers)
-        if answer.status == 401 and self._ticket is not None and self._ticket.token:
+        if login.is_forgotten(answer) and self._ticket is not None and self._ticket.token:
             # A 401 did nothing, so one more try after a fresh login is no repetition.
             await self._login_again(self._ticket)
             answer = await self._request(self._client, method, path, body=body, headers=headers)
@@ -157,7 +157,7 @@ class RedfishSession:
             raise NoAnswerError(self.peer, f"GET {path}", "its time was used up by earlier answers", code="timeout")
         ticket = self._ticket
         answer = await self._request(self._client, "GET", path)
-        if answer.status == 401 and ticket is not None:
+        if login.is_forgotten(answer) and ticket is not None:
             if not ticket.token:
                 self._turn.end(refused=True)
                 self._fatal = login.refused(self.peer, self._credential, answer)
@@ -167,7 +167,10 @@ class RedfishSession:
         if answer.status == 406:
             # HPE Gen10+ has some resources in gzip only and says 406 to identity (sushy's connector knows it).
             answer = await self._request(self._client, "GET", path, headers={"Accept-Encoding": "gzip"})
-        if not answer.ok:
+        if not answer.ok or is_error(answer):
+            if any(message.id == login.MUST_CHANGE for message in answer.messages()):
+                self._fatal = login.must_change(self.peer, self._credential)
+                raise self._fatal
             raise self.error_of(answer)
         self._turn.end(accepted=True)
         return answer
