@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from provision.model.decision import Outcome
+from provision.model.evidence import PartKind
 from provision.model.node import Node
 from provision.model.run import NodeState
 from provision.model.ticket import Ticket
@@ -86,19 +87,22 @@ def _row(
     ticket: Ticket, node: Node | None, state: NodeState | None, open_per_node: Mapping[str, int]
 ) -> dict[str, str]:
     out_of_service = state is not None and state.outcome in {Outcome.NEEDS_HANDS, Outcome.NEEDS_US}
+    # A PDU or a switch stands in the rack, at no machine's unit.
+    box = None if ticket.part_kind is PartKind.RACK else node
+    where = ticket.node if box or node is None else node.rack
     alone = open_per_node.get(ticket.node, 0) <= 1 and not ticket.nodes
     return {
-        "Summary": f"{ticket.node}: {ticket.locator}: {ticket.action.value.replace('_', ' ')}",
+        "Summary": f"{where}: {ticket.locator}: {ticket.action.value.replace('_', ' ')}",
         "Ticket ID": ticket.id,
         "Dedupe key": ticket.dedupe_key,
         "Site": node.site if node else "",
         "Room": node.room if node else "",
         "Rack": node.rack if node else "",
-        "U position": str(node.unit) if node and node.unit is not None else "",
-        "Asset tag": (node.asset_tag or "") if node else "",
-        "Service tag": (node.service_tag or "") if node else "",
+        "U position": str(box.unit) if box and box.unit is not None else "",
+        "Asset tag": (box.asset_tag or "") if box else "",
+        "Service tag": (box.service_tag or "") if box else "",
         "Hostname": ticket.node,
-        "BMC address": node.bmc_address if node else "",
+        "BMC address": box.bmc_address if box else "",
         "Category": ticket.category.value,
         "Component": ticket.component,
         "Locator label": ticket.locator,

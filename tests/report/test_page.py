@@ -33,9 +33,37 @@ def page(*tickets: Ticket) -> str:
 def test_the_box_and_the_bay_are_marked_and_boxes_are_as_high_as_they_fit() -> None:
     """Machines eight units apart are drawn eight units high."""
     text = page(TICKET)
-    assert 'class="node hit" rowspan="8">▶ gpu-2 T-0001' in text
+    assert 'class="node hit" rowspan="8">▶ gpu-2<br>T-0001 Bay 4<' in text
     assert text.count('rowspan="8"') == 4
     assert '<span class="hit">Bay 4</span>' in text
+
+
+PDU = replace(
+    TICKET, id="T-0002", component="rack_power", part_kind=PartKind.RACK, locator="PDU pdu-1a", nodes=("gpu-1", "gpu-2"),
+    action=Action.CHECK_POWER_FEED, node="gpu-1",
+)  # fmt: skip
+
+
+def test_what_stands_in_the_rack_is_at_no_machines_unit() -> None:
+    """The machines that feel it are hatched, not marked: nobody opens them."""
+    text = page(PDU, TICKET)
+    assert 'class="node shared" rowspan="8">gpu-1<br>(T-0002)<' in text
+    assert 'class="node hit" rowspan="8">▶ gpu-2<br>T-0001 Bay 4<br>(T-0002)<' in text
+    assert "T-0002 · P2 · PDU pdu-1a" in text
+    assert "<dd>rack-1 · PDU pdu-1a</dd>" in text
+    assert "<dd>gpu-1, gpu-2</dd>" in text
+    row = next(row for row in rows([PDU], {node.name: node for node in NODES}, {}) if row["Ticket ID"] == "T-0002")
+    assert (row["Summary"], row["U position"], row["BMC address"]) == ("rack-1: PDU pdu-1a: check power feed", "", "")
+    assert row["Safe to power off"] == "ask"
+
+
+def test_nobody_walks_before_the_remote_step() -> None:
+    """Said in a box of its own, until it is done."""
+    waiting = replace(TICKET, action=Action.AC_POWER_CYCLE, dispatch=Dispatch.AFTER_REPEAT)
+    assert "WAIT: not before the operator has done this: ac power cycle" in page(waiting)
+    assert "WAIT" not in page(replace(waiting, steps_done=("ac_power_cycle",)))
+    assert "WAIT" not in page(replace(waiting, dispatch=Dispatch.NOW))
+    assert "WAIT" not in page(replace(waiting, action=Action.REPLACE_PART)), "nothing can be done from afar"
 
 
 def test_no_ticket_is_a_page_that_says_so() -> None:
