@@ -31,6 +31,10 @@ SLOW = {
     "sim/test_host.py",
     "sim/test_run.py",
     "sim/test_maas_world.py",
+    "store/test_store_races.py",
+    "store/test_store_server.py",
+    "store/test_store_upkeep.py",
+    "store/test_store_year.py",
     "triage/test_hostile.py",
     "triage/test_soak.py",
 }

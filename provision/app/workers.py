@@ -47,6 +47,7 @@ async def serve(inventory: Path, state: Path, *, most: int, lease_s: float, once
             new_run=lambda: runs.new_run(wiring, "bringup", "by worker", ()),
             fleet_of=lambda run, nodes: _fleet(wiring, run, nodes),
             tell=_tell,
+            asked=operators_of(wiring.store).asked_to_end,
             most=most,
             lease_s=lease_s,
         )

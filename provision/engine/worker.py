@@ -21,6 +21,9 @@ SWEEP_S = 2.0
 # Two signs of life may be lost before others take over.
 BEATS = 4
 
+Asked = Callable[[str], Awaitable[str]]
+"""Who asked a run to end; empty if nobody did."""
+
 NewRun = Callable[[], Run]
 """A run of this process; its nodes are filled in here."""
 
@@ -50,6 +53,7 @@ class Worker:
         new_run: NewRun,
         fleet_of: FleetOf,
         tell: Callable[[str], None],
+        asked: Asked | None = None,
         most: int = 256,
         lease_s: float = 20.0,
     ) -> None:
@@ -57,7 +61,9 @@ class Worker:
         self._book, self._journal, self._clock = book, journal, clock
         self._nodes, self._profiles = nodes, profiles
         self._new_run, self._fleet_of, self._tell = new_run, fleet_of, tell
+        self._asked = asked
         self._most, self._lease_s = most, lease_s
+        self._cancelled: dict[str, str] = {}
         self._stopping = asyncio.Event()
         self._fleets: dict[str, Fleet] = {}
         self._in_hand = 0
@@ -127,7 +133,8 @@ class Worker:
             if self._stopping.is_set():
                 fleet.request_stop()
             ended = await fleet.run(run, nodes, self._profiles)
-            endings |= {name: _ending(end) for name, end in ended.items()}
+            by = self._cancelled.pop(run.id, "")
+            endings |= {name: _ending(end, by) for name, end in ended.items()}
         except MisconfiguredError as error:
             self._tell(f"run {run.id}: {error}")
             endings = {node.name: (Outcome.NEEDS_US.value, str(error)) for node in nodes}
@@ -162,12 +169,24 @@ class Worker:
         while True:
             with suppress(UnavailableError):
                 await self._book.alive(self._name, self._host, self._pid, self._lease_s)
-            for run in list(self._fleets):
+            for run, fleet in list(self._fleets.items()):
                 # Refused before the run has begun, and after it was taken over: that the fleet learns by itself.
                 with suppress(RefusedError, UnavailableError):
                     await self._journal.heartbeat(run)
+                with suppress(UnavailableError):
+                    await self._look_whether_to_end(run, fleet)
             await self._clock.sleep(self._lease_s / BEATS)
 
+    async def _look_whether_to_end(self, run: str, fleet: Fleet) -> None:
+        """An operator may ask a run to end; what it has not finished is then wanted no more."""
+        if self._asked is not None and run not in self._cancelled and (by := await self._asked(run)):
+            self._tell(f"run {run}: {by} asks this run to end")
+            self._cancelled[run] = by
+            fleet.request_stop()
 
-def _ending(ended: NodeEnded) -> tuple[str, str]:
-    return ("", "") if ended.outcome is Outcome.INTERRUPTED else (ended.outcome.value, ended.why)
+
+def _ending(ended: NodeEnded, cancelled_by: str) -> tuple[str, str]:
+    if ended.outcome is not Outcome.INTERRUPTED:
+        return ended.outcome.value, ended.why
+    # Unfinished: somebody else goes on with it, unless a person wants it no more.
+    return (ended.outcome.value, f"{ended.why}; ended by {cancelled_by}") if cancelled_by else ("", "")

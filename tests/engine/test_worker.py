@@ -57,6 +57,7 @@ class Shop:
         self.told: list[str] = []
         self.runs: list[Run] = []
         self.before: Callable[[Run, Sequence[Node]], None] = lambda run, nodes: None
+        self.asked_by = ""
 
     async def ask(self) -> None:
         await self.book.ask([node.name for node in self.nodes], "rack-12", "anna@here")
@@ -79,8 +80,12 @@ class Shop:
             new_run=lambda: replace(make_run(self.world, (), len(self.runs) + 1), id=f"{name}-{len(self.runs)}"),
             fleet_of=fleet_of,
             tell=self.told.append,
+            asked=self.who_asked,
             most=most,
         )
+
+    async def who_asked(self, run: str) -> str:
+        return self.asked_by
 
     async def outcomes(self) -> dict[str, str]:
         return {name: want.outcome for name, want in (await self.book.standing([n.name for n in self.nodes])).items()}
@@ -155,6 +160,17 @@ async def test_asked_to_stop_it_gives_back_what_is_unfinished(shop: Shop) -> Non
     shop.before = lambda run, nodes: None
     await shop.worker("w2").serve(once=True)
     assert set((await shop.outcomes()).values()) == {"ready"}
+    await shop.store.close()
+
+
+async def test_a_run_that_a_person_cancels_is_wanted_no_more(shop: Shop) -> None:
+    await shop.ask()
+    shop.asked_by = "ben@there"
+    await shop.worker().serve(once=True)
+    wants = await shop.book.standing([node.name for node in shop.nodes])
+    assert {want.outcome for want in wants.values()} == {"interrupted"}
+    assert all(want.why.endswith("ended by ben@there") for want in wants.values())
+    assert len(shop.runs) == 1
     await shop.store.close()
 
 
