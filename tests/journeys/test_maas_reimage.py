@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.journeys.conftest import Site, Start
 
 ONE, TWO, THREE = "gpu-12-01", "gpu-12-02", "gpu-12-03"
@@ -15,6 +17,8 @@ def deployed(site: Site) -> dict[str, int]:
     return {name: machine.deployed_count for name, machine in site.world.machines.items()}
 
 
+# Three bring-ups of three nodes, playbooks included: seconds of CPU on a computer that does other things, too.
+@pytest.mark.timeout(400)
 async def test_a_rack_is_installed_afresh_but_for_what_is_locked_or_waits_for_a_repair(site_of: Start) -> None:
     site: Site = await site_of(nodes=3)
     assert (await site.bringup()).status == 0

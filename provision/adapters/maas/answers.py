@@ -209,6 +209,8 @@ def _bad_request(peer: str, operation: str, answer: Answer) -> RefusedError:
         detail = f"MAAS does not take the power settings ({said[:400]}): {way}"
         return RefusedError(peer, operation, detail, code="power")
     parts = [" ".join(said) if name == "__all__" else f"{name}: {' '.join(said)}" for name, said in fields.items()]
+    if "network" in fields:
+        parts.append("link its boot interface to a subnet in MAAS (its VLAN needs DHCP), or commission it again")
     return RefusedError(peer, operation, "; ".join(parts)[:600], code="400")
 
 

@@ -148,7 +148,7 @@ ALLOCATE: Ask = lambda maas: maas.allocate("sysm1")  # noqa: E731
         ("M108", COMMISSION, RefusedError, "testing_scripts: Select a valid choice. no-such-script"),
         ("M305", COMMISSION, UnavailableError, "look before asking again"),
         ("M178", DEPLOY, RefusedError, "distro_series: 'warty-nope' is not a valid distro_series"),
-        ("M179", DEPLOY, RefusedError, "network: Node must be configured to use a network"),
+        ("M179", DEPLOY, RefusedError, "configured to use a network; link its boot interface to a subnet"),
         ("M183", DEPLOY, RefusedError, "Mount the root '/' filesystem"),
         ("M194", DEPLOY, RefusedError, "hwe_kernel: ga-99.04 is not available"),
         ("M202", DEPLOY, RefusedError, "Can't deploy a machine that is in the 'Deploying' state"),
