@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import yaml
 from provision.sim.run import Fleet, start_fleet
 from tests.journeys.conftest import Answer, Site, kill
 from tests.postgres import Server, server
+from tests.store.wire import Wire
 
 __all__ = ["server"]
 pytestmark = [pytest.mark.timeout(300)]
@@ -39,11 +41,17 @@ class Crew:
     def site(self, name: str) -> Site:
         return Site(self.fleet, self.folder / name)
 
-    async def worker(self, *options: str) -> asyncio.subprocess.Process:
-        """Start one and wait until the others know it."""
+    async def worker(self, *options: str, store: str = "") -> asyncio.subprocess.Process:
+        """Start one and wait until the others know it; ``store``: by another address than the others."""
         known = self.rows("SELECT count(*) FROM workers")[0][0] if self.people else 0
         number = len(self.people)
-        process = await self.site(f"state-{number}").start("worker", "--lease", str(LEASE_S), *options)
+        site = self.site(f"state-{number}")
+        if store:
+            own = self.fleet.inventory.with_name(f"inventory-{number}")
+            shutil.copytree(self.fleet.inventory, own)
+            name_store(own, store)
+            site.fleet = replace(self.fleet, inventory=own)
+        process = await site.start("worker", *(options or ("--lease", str(LEASE_S))))
         self.people.append(process)
         self.said[process.pid] = []
         self.watching.append(asyncio.create_task(self._listen(process)))
@@ -84,15 +92,19 @@ async def until(seen: Callable[[], bool], patience_s: float = 60) -> None:
         await asyncio.sleep(0.05)
 
 
+def name_store(inventory: Path, store: str) -> None:
+    settings = inventory / "group_vars" / "all" / "provision.yml"
+    told = yaml.safe_load(settings.read_text())
+    told["provision"]["store"] = store
+    settings.write_text(yaml.safe_dump(told))
+
+
 @asynccontextmanager
 async def crew_at(
-    folder: Path, store: str, rows: Callable[[str], list[tuple[Any, ...]]], nodes: int
+    folder: Path, store: str, rows: Callable[[str], list[tuple[Any, ...]]], nodes: int, speed: float = 600.0
 ) -> AsyncIterator[Crew]:
-    async with start_fleet(folder / "sim", nodes=nodes, speed=600.0) as fleet:
-        settings = fleet.inventory / "group_vars" / "all" / "provision.yml"
-        told = yaml.safe_load(settings.read_text())
-        told["provision"]["store"] = store
-        settings.write_text(yaml.safe_dump(told))
+    async with start_fleet(folder / "sim", nodes=nodes, speed=speed) as fleet:
+        name_store(fleet.inventory, store)
         crew = Crew(fleet, folder, rows)
         try:
             yield crew
@@ -103,7 +115,7 @@ async def crew_at(
 @pytest.fixture
 async def crew(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Crew]:
     """On the store that the test names: ``sqlite`` or ``postgresql``."""
-    kind, nodes = getattr(request, "param", ("postgresql", 4))
+    kind, nodes, *pace = getattr(request, "param", ("postgresql", 4))
     if kind == "postgresql":
         host: Server = request.getfixturevalue("server")
         name = host.database()
@@ -115,7 +127,7 @@ async def crew(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
             with sqlite3.connect(tmp_path / "shared" / "store.db") as other:
                 return other.execute(sql).fetchall()
 
-    async with crew_at(tmp_path, address, rows, nodes) as made:
+    async with crew_at(tmp_path, address, rows, nodes, *pace) as made:
         yield made
 
 
@@ -216,3 +228,67 @@ async def test_the_server_is_restarted_in_mid_run(crew: Crew, server: Server) ->
         await asyncio.sleep(3)
         await asyncio.to_thread(server.start)
     await all_ready(crew, await operator)
+
+
+SITE_NODES = int(os.environ.get("PROVISION_SOAK_NODES", "32"))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("crew", [("postgresql", SITE_NODES, 30.0)], indirect=True)
+async def test_four_workers_and_everything_that_can_happen_to_them(crew: Crew, server: Server) -> None:
+    """At once one is killed, one stopped, one cut off from the store; then the server crashes: nothing twice.
+
+    The one that is cut off still reaches BMCs and MAAS: the dangerous case. Leases are those of a real site (20 s);
+    ``PROVISION_SOAK_NODES`` says how many machines. Prints how long each took to be replaced.
+    """
+    ((database,),) = crew.rows("SELECT current_database()")
+    wire = Wire(server.folder / f".s.PGSQL.{server.port}")
+    lease = ("--lease", "20")
+    dies, stops, _ = [await crew.worker(*lease) for _ in range(3)]
+    cut = await crew.worker(*lease, store=f"postgresql://test@127.0.0.1:{wire.port}/{database}")
+    bringup = await crew.site("state-operator").start("bringup", "all", "--output", "json")
+    operator = asyncio.create_task(bringup.communicate())
+    await until(lambda: all(crew.acted(one) > 1 for one in (dies, stops, cut)), 300)
+    happens = {"killed": dies, "stopped": stops, "cut off": cut}
+    shares = {what: (crew.in_hand(one), crew.runs_of(one)) for what, one in happens.items()}
+    assert all(share for share, _ in shares.values())
+
+    def elsewhere(what: str) -> bool:
+        share, theirs = shares[what]
+        held = dict(crew.rows("SELECT node, run FROM leases"))
+        return all(held.get(node, next(iter(theirs))) not in theirs for node in share)
+
+    kill(dies)
+    stops.send_signal(signal.SIGSTOP)
+    wire.freeze()
+    began, took_s = time.monotonic(), dict[str, float]()
+    while len(took_s) < len(happens):
+        for what in happens.keys() - took_s.keys():
+            if elsewhere(what):
+                took_s[what] = time.monotonic() - began
+        assert time.monotonic() - began < 120, took_s
+        await asyncio.sleep(0.2)
+
+    def intents() -> int:
+        """What the runs wrote down that others have taken over."""
+        gone = set().union(*(theirs for _, theirs in shares.values()))
+        return sum(run in gone for (run,) in crew.rows("SELECT run FROM attempts"))
+
+    before = intents()
+    await asyncio.to_thread(server.stop, crash=True)
+    await asyncio.sleep(3)
+    await asyncio.to_thread(server.start)
+    stops.send_signal(signal.SIGCONT)
+    wire.thaw()
+    for one in (stops, cut):
+        await until(lambda: crew.told(one, "is taken over by run"), 120)  # noqa: B023
+    out, err = await operator
+    print("\n| what happened | replaced after |\n|---|---|")  # noqa: T201
+    for what, seconds in took_s.items():
+        print(f"| {what} | {seconds:.1f} s |")  # noqa: T201
+    answer = Answer(bringup.returncode or 0, out.decode(), err.decode())
+    wire.close()
+    await all_ready(crew, answer)
+    assert intents() == before, "what woke up too late has written nothing down"
+    assert all(seconds < 30 for seconds in took_s.values()), took_s
