@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from provision.config.complaints import Complaints, near, sentences
 from provision.config.profile import Strict, Text
-from provision.config.sshproxy import proxy_of
+from provision.config.sshproxy import proxy_of, templated_way
 from provision.model.node import Address, Cable, MacAddress, Node
 
 _NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?")
@@ -188,4 +188,8 @@ def _templates(name: str, variables: Mapping[str, Any], complaints: Complaints) 
         if isinstance(variables[key], str) and "{{" in variables[key]:
             complaints.host(name, f"{key}: a template is not evaluated here; write the value itself")
             found = True
+    if templated_way(variables):
+        # Ansible would go through the jump host, and our own connections past it, into a time-out.
+        complaints.host(name, "ansible_ssh_common_args: a jump host in a template is not evaluated here; write it out")
+        found = True
     return found

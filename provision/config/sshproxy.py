@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +16,7 @@ def proxy_of(variables: Mapping[str, Any]) -> str:
 
     Read from ``ansible_ssh_common_args``, which Ansible gives to every ssh of the host: ``-J HOST``,
     ``-o ProxyJump=HOST[,HOST…]`` or ``-o ProxyCommand="…"``. As with ssh the first one counts, and ``none`` is none.
-    A template, or quotes that do not close, are Ansible's to refuse. Source: ssh_config(5), ssh(1).
+    A template is ``templated_way``'s to refuse, quotes that do not close are Ansible's. Source: ssh_config(5), ssh(1).
     """
     text = variables.get("ansible_ssh_common_args")
     if not isinstance(text, str) or "{{" in text:
@@ -31,6 +32,12 @@ def proxy_of(variables: Mapping[str, Any]) -> str:
             case "proxycommand":
                 return "" if value.lower() == "none" else value
     return ""
+
+
+def templated_way(variables: Mapping[str, Any]) -> bool:
+    """True if the way leads through another host and a template says which: only Ansible could tell."""
+    text = variables.get("ansible_ssh_common_args")
+    return isinstance(text, str) and "{{" in text and re.search(r"proxy(jump|command)|(^|\s)-J", text, re.I) is not None
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:
