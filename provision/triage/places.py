@@ -14,7 +14,8 @@ from provision.model.evidence import Part, PartKind
 BDF = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
 _LONG = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}"
 _DIMM = (
-    r"Socket=\w+ Channel=\w+ DIMM=\w+|CPU_SrcID#\S+DIMM#\d+|(?:PROC|CPU|Processor) ?\d{1,2},? DIMM ?\d{1,2}|mc#\d+\w*#\d+\w*#\d+|DIMM\.Socket\.\w+"
+    r"Socket=\w+ Channel=\w+ DIMM=\w+|CPU_SrcID#\S+DIMM#\d+"
+    r"|(?:PROC|CPU|Processor) ?\d{1,2},? DIMM ?\d{1,2}|mc#\d+\w*#\d+\w*#\d+|DIMM\.Socket\.\w+"
     r"|(?:CPU|P|PROC)_?\d{1,2}[-_ ](?:DIMM|CH)[-_ ]?\w{1,6}|DIMM[-_ ]?P\d[-_]\w{1,3}|DIMM ?#\w+"
     r"|DIMM[-_ ]?(?:[A-Z]{1,2}\d{0,2}|\d{1,2})(?![A-Za-z0-9_])"
 )
@@ -31,9 +32,11 @@ _INLINE: tuple[tuple[PartKind, re.Pattern[str]], ...] = (
     (PartKind.DRIVE, re.compile(r"/dev/(?P<name>nvme\d+)\b")),
     (PartKind.DIMM, re.compile(rf"(?<![A-Za-z])(?P<name>{_DIMM})")),
     (PartKind.PSU, re.compile(r"(?P<name>PSU\.Slot\.\d+)")),
-    (PartKind.PSU, re.compile(r"(?i)(?<![A-Za-z])(?:power[ _]?supply|psu)(?: unit| bay| slot)?[ _#-]*(?P<number>\d{1,2})(?!\d|\.\d)")),
+    (PartKind.PSU, re.compile(r"(?i)(?<![A-Za-z])(?:power[ _]?supply|psu)(?: unit| bay| slot)?[ _#-]*"
+                                r"(?P<number>\d{1,2})(?!\d|\.\d)")),
     (PartKind.PSU, re.compile(r"(?P<name>\bPS[ _]?\d{1,2}\b)")),
-    (PartKind.DRIVE, re.compile(r"(?i)(?P<name>\b(?:(?:physical )?disk|drive) \d{1,3} in (?:backplane|enclosure|slot|disk drive bay) \d{1,2})")),
+    (PartKind.DRIVE, re.compile(r"(?i)(?P<name>\b(?:(?:physical )?disk|drive) \d{1,3} in "
+                                  r"(?:backplane|enclosure|slot|disk drive bay) \d{1,2})")),
     (PartKind.DRIVE, re.compile(r"(?P<name>Disk\.Bay\.\d+)")),
     (PartKind.DRIVE, re.compile(r"(?i)(?P<name>\b(?:drive )?bay[ :#]?\d{1,3})\b")),
     (PartKind.DRIVE, re.compile(r"(?i)(?P<name>\b(?:drive|disk|SSD|NVMe)(?: slot)?[ #_]\d{1,3})\b")),

@@ -99,7 +99,20 @@ class Rule:
 _MATCH_FIELDS = {"source", "kind", "reading", "severity", "code", "text", "values", "same_part"}
 _RULE_FIELDS = {
     *("id", "source", "match", "part_kind", "locator", "peer_end", "category", "component", "action", "escalate"),
-    *("ask", "dispatch", "weight", "role", "hardware", "times", "spread", "last", "needs", "unless", "explains", "cleared_by"),
+    *(
+        "ask",
+        "dispatch",
+        "weight",
+        "role",
+        "hardware",
+        "times",
+        "spread",
+        "last",
+        "needs",
+        "unless",
+        "explains",
+        "cleared_by",
+    ),
     *("beaten_by", "fires_on", "silent_on", "because"),
 }
 _WANTED = ("id", "source", "match", "category", "component", "action", "ask", "dispatch", "because")

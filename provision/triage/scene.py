@@ -15,7 +15,6 @@ from provision.triage.facts import direct_well, same_place, word
 from provision.triage.patterns import MAX_LINE
 from provision.triage.rules import Match, Rule
 
-
 # A line that says of itself that it is over sends nobody, whatever its other words are (triage/grammar.py).
 _OVER = frozenset({"clear", "over"})
 

@@ -98,9 +98,8 @@ def _ended(lines: Sequence[Evidence]) -> tuple[Evidence, ...]:
         key = (thing, label(item.part.locator))
         if state == "clear":
             well.add(key)
-        elif state is not None and key in well:
-            item = replace(item, values={**item.values, "state": "over"})
-        told.append(item)
+        over = state not in {None, "clear"} and key in well
+        told.append(replace(item, values={**item.values, "state": "over"}) if over else item)
     return tuple(reversed(told))
 
 
@@ -148,8 +147,13 @@ _BITS = {"seat": (8, 9, 12, 16, 17, 24, 28), "signal": (21, 22), "ecc": (4, 5), 
 # How many are there and how many should be: people and tools write it in either order.
 _WANTED = r"(?:expect\w*|want\w*|profile\w*|should (?:be|have|see)|inventory|plan\w*)"
 _COUNTS = (
-    re.compile(rf"(?i)(?<![\w.])(?P<found>\d{{1,5}})(?: \w+){{0,4}}[,;] (?:but )?(?P<wanted>\d{{1,5}})(?: \w+)? {_WANTED}\b"),
-    re.compile(r"(?<![\w/.:-])(?P<found>\d{1,5}) ?(?:of|/|out of|instead of) ?(?P<wanted>\d{1,5})\b(?![.:/]\d| ?\w{1,2}/s| ?(?:MHz|RPM|W)\b)"),
+    re.compile(
+        rf"(?i)(?<![\w.])(?P<found>\d{{1,5}})(?: \w+){{0,4}}[,;] (?:but )?(?P<wanted>\d{{1,5}})(?: \w+)? {_WANTED}\b"
+    ),
+    re.compile(
+        r"(?<![\w/.:-])(?P<found>\d{1,5}) ?(?:of|/|out of|instead of) ?(?P<wanted>\d{1,5})\b"
+        r"(?![.:/]\d| ?\w{1,2}/s| ?(?:MHz|RPM|W)\b)"
+    ),
     re.compile(
         rf"(?i)\b{_WANTED}[^\d\n]{{1,40}}(?P<wanted>\d{{1,5}})\b.{{0,24}}?"
         r"\b(?:found|sees?|lists?|shows?|has|only|got)[^\d\n]{1,16}(?P<found>\d{1,5})\b"
@@ -197,9 +201,9 @@ def _against_fabric(lines: Sequence[Evidence], node: str, now: datetime) -> Iter
     wanted = {m["number"]: m["far"] for e in lines if e.source == "text/context" for m in _FABRIC_PLAN.finditer(e.text)}
     for item in lines:
         if (found := _FABRIC.search(item.text)) and wanted.get(found["number"], found["far"]) != found["far"]:
-            place = f"port {found['number']}"
-            said = f"{place} leads to {found['far']} and belongs to {wanted[found['number']]}"
-            yield Evidence(node, Part(PartKind.CABLE, place, place), Reading.FAILED, "text/fabric", now, said)
+            where = f"port {found['number']}"
+            sentence = f"{where} leads to {found['far']} and belongs to {wanted[found['number']]}"
+            yield Evidence(node, Part(PartKind.CABLE, where, where), Reading.FAILED, "text/fabric", now, sentence)
 
 
 def _against_plan(lines: Sequence[Evidence], node: str, now: datetime) -> Iterator[Evidence]:
@@ -215,6 +219,6 @@ def _against_plan(lines: Sequence[Evidence], node: str, now: datetime) -> Iterat
     if not wrong:
         return
     crossed = len(wrong) == 2 and heard[wrong[0]] == plan[wrong[1]] and heard[wrong[1]] == plan[wrong[0]]
-    for place in ["<->".join(wrong)] if crossed else wrong:
-        said = "; ".join(f"{port} sits in {heard[port]} and belongs in {plan[port]}" for port in wrong)
-        yield Evidence(node, Part(PartKind.CABLE, place, place), Reading.FAILED, "text/cabling", now, said)
+    for where in ["<->".join(wrong)] if crossed else wrong:
+        told_apart = "; ".join(f"{port} sits in {heard[port]} and belongs in {plan[port]}" for port in wrong)
+        yield Evidence(node, Part(PartKind.CABLE, where, where), Reading.FAILED, "text/cabling", now, told_apart)
