@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from provision.engine.context import Context
 from provision.model.decision import Outcome, Seen, Stuck
@@ -14,11 +15,14 @@ from provision.model.finding import Dispatch, Finding, Verdict
 from provision.model.node import Node
 from provision.model.ticket import ChangeKind, Ticket, TicketChange
 from provision.ports import Desk
+from provision.triage.causes import SHARED
 from provision.triage.fleet import without
 
 FleetCauses = Callable[[Mapping[str, Verdict], Mapping[str, Node]], tuple[Finding, ...]]
 """Triage over nodes that are stuck together: verdicts by node and all nodes of the run in; shared causes out."""
 
+# So long a change in common is held against what one of its machines says alone.
+LATELY = timedelta(days=1)
 # A healthy node's readings are worth nothing tomorrow; what was odd about it may be.
 _PLAIN = frozenset({Reading.OK, Reading.UP, Reading.FACT})
 
@@ -101,7 +105,7 @@ class Settlement:
         # Whoever stands first for a shared cause opens its ticket, before the others say that it explains theirs.
         for name in sorted(tickets, key=lambda name: all(cause.node != name for cause in shared)):
             one = self._halted[name]
-            own[name] = without(name, one.verdict, everywhere).findings
+            own[name] = await self._remembered(name, without(name, one.verdict, everywhere).findings)
             theirs = tuple(cause for cause in shared if name in cause.nodes)
             first_of = tuple(cause for cause in theirs if cause.node == name)
             told = tuple(replace(cause, dispatch=Dispatch.NEVER) for cause in theirs if cause.node != name)
@@ -116,6 +120,25 @@ class Settlement:
                 for holder in {name, *ticket.nodes} & tickets.keys():
                     tickets[holder].append(ticket.id)
         return {name: self._ending(name, own[name], shared, tickets[name]) for name in tickets}
+
+    async def _remembered(self, name: str, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+        """A change that many had in common lately is not forgotten when one of them is looked at alone."""
+        if len(self._nodes) >= SHARED or all(finding.dispatch is Dispatch.NEVER for finding in findings):
+            return tuple(findings)
+        now, lately = self._context.now(), {}
+        for event in await self._context.journal.history(name, limit=200):
+            if event.get("rule") == "FLEET-CHANGE" and now - datetime.fromisoformat(str(event["at"])) < LATELY:
+                lately[event.get("locator")] = event
+        return tuple(
+            replace(
+                finding,
+                dispatch=Dispatch.NEVER,
+                ask=f"{told['ask']} (That was {str(told['at'])[:16]}; bring up several of them to judge it anew.)",
+            )
+            if (told := lately.get(finding.part.locator)) is not None and finding.dispatch is not Dispatch.NEVER
+            else finding
+            for finding in findings
+        )
 
     def _ending(self, name: str, own: Sequence[Finding], shared: Sequence[Finding], tickets: Sequence[str]) -> Ending:
         stuck = self._halted[name].stuck

@@ -70,7 +70,7 @@ async def test_a_common_cause_that_turns_up_late_takes_the_tickets_over(bench: M
     lab.world.metal[names[2]].bmc_silent_until = lab.world.clock.monotonic() + 300
     ended = await lab.up()
     own, other, shared, _ = await lab.journal.tickets()
-    assert [(t.node, t.held_by) for t in (own, other)] == [(name, "PDU pdu-1") for name in names[:2]]
+    assert sorted((t.node, t.held_by) for t in (own, other)) == [(name, "PDU pdu-1") for name in names[:2]]
     assert (shared.rule, list(shared.nodes), shared.held_by) == ("PDU-DARK", names, "")
     assert [ended[name].tickets for name in names] == [(shared.id,)] * 3
     assert [len(took(lab, name)) for name in names] == [2, 2, 1], "told once more, with the ticket that counts"
@@ -97,8 +97,8 @@ async def test_what_stays_after_the_common_cause_is_released(bench: MakeBench) -
     for name in names[1:]:
         psu(lab, name, Reading.OK)
     await lab.up()
-    own = (await lab.journal.tickets())[0]
-    assert (own.node, own.held_by, own.status) == (names[0], "", TicketStatus.OPEN)
+    (own,) = [t for t in await lab.journal.tickets() if t.node == names[0] and not t.nodes]
+    assert (own.held_by, own.status) == ("", TicketStatus.OPEN)
 
 
 async def test_a_change_in_common_that_turns_up_late_sends_nobody(bench: MakeBench) -> None:

@@ -59,7 +59,7 @@ async def story(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Story
         tickets, remembered = await store.tickets(), list(await store.history(UPDATED[3], limit=50))
         await store.close()
         # Somebody looks at single machines: their common cause cannot be seen from there.
-        alone = await site.bringup(f"{DARK[2]}:{SWAPPED[0]}")
+        alone = await site.bringup(f"{DARK[2]}:{UPDATED[0]}")
         # Both have a link again, and one of them still in the wrong port.
         site.world.repair(SWAPPED[0], "cables_swapped")
         fault = site.world.inject(SWAPPED[1], "cable_wrong_port")
@@ -111,8 +111,16 @@ async def test_an_update_that_makes_a_dozen_name_one_cable_is_one_note_with_the_
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_machine_looked_at_alone_opens_no_second_ticket(story: Story) -> None:
-    shared = {"PDU pdu-12a", "gpu-13-01 Slot 35 Port 1 ↔ gpu-13-02 Slot 35 Port 1"}
-    assert moves(story.alone) == dict.fromkeys((*shared, "Bay 1", "Bay 2"), "seen-again")
+    assert moves(story.alone) == dict.fromkeys(("PDU pdu-12a", "Bay 2"), "seen-again")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_change_in_common_is_not_forgotten_when_one_of_them_is_looked_at_alone(story: Story) -> None:
+    assert story.alone.ended[UPDATED[0]] == "needs-us"
+    (note,) = [line for line in story.alone.lines if line["event"] == "finding-made"]
+    assert note["node"] == UPDATED[0]
+    assert "12 machines report PLANAR_SL1<->BP_DST_SB1 at once" in note["ask"]
+    assert "bring up several of them to judge it anew" in note["ask"]
 
 
 @pytest.mark.asyncio(loop_scope="module")

@@ -39,8 +39,8 @@ def test_the_box_and_the_bay_are_marked_and_boxes_are_as_high_as_they_fit() -> N
 
 
 PDU = replace(
-    TICKET, id="T-0002", component="rack_power", part_kind=PartKind.RACK, locator="PDU pdu-1a", nodes=("gpu-1", "gpu-2"),
-    action=Action.CHECK_POWER_FEED, node="gpu-1",
+    TICKET, id="T-0002", component="rack_power", part_kind=PartKind.RACK, locator="PDU pdu-1a", node="gpu-1",
+    action=Action.CHECK_POWER_FEED, nodes=("gpu-1", "gpu-2"),
 )  # fmt: skip
 
 
