@@ -27,3 +27,7 @@ def test_the_wheel_carries_the_playbooks(tmp_path: Path) -> None:
     wanted = {f"provision/_playbooks/{path.relative_to(ROOT / 'playbooks')}" for path in files if path.exists()}
     assert len(wanted) > 60
     assert wanted <= carried, sorted(wanted - carried)
+    # A link here, a file there: the host's checks read pools by the same code as the module.
+    link = "roles/verify/files/provision_zpool_text.py"
+    text = (ROOT / "playbooks" / link).read_bytes()
+    assert zipfile.ZipFile(wheel).read(f"provision/_playbooks/{link}") == text
