@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 
 from provision.model.ticket import Ticket
 from provision.store.journal import open_store
-from tests.triage.repairs import ROUNDS, broken_at, faults_of, play
+from tests.triage.repairs import ROUNDS, Fault, broken_at, faults_of, play
 
 
 async def test_a_small_story_ends_well(tmp_path: Path) -> None:
@@ -39,7 +40,7 @@ def test_repairs_over_kills(tmp_path: Path, seed: int, capsys: pytest.CaptureFix
     moves = asyncio.run(_check(tmp_path, seed, 512, ROUNDS - 1))
     with capsys.disabled():
         told = ", ".join(f"{kind} {count}" for kind, count in sorted(moves.items()))
-        sys.stdout.write(f"\nseed {seed:2d}: {len(faults_of(seed, 512)):3d} faults, {kills} kills; moves: {told}\n")
+        sys.stdout.write(f"\nseed {seed:2d}: {len(faults_of(seed, 512)):3d} faults, {kills} kills; {told}\n")
 
 
 def _round(state: Path, seed: int, nodes: int, now: int, kill_after_s: float | None) -> bool:
@@ -64,7 +65,8 @@ async def _check(state: Path, seed: int, nodes: int, now: int) -> Counter[str]:
     await store.close()
     faults = faults_of(seed, nodes)
     open_keys = Counter(ticket.dedupe_key for ticket in tickets if ticket.status.is_open)
-    assert not [key for key, count in open_keys.items() if count > 1], "a fault has two open tickets"
+    twice = [key for key, count in open_keys.items() if count > 1]
+    assert twice == [], "a fault has two open tickets"
     for number in sorted({fault.node for fault in faults}):
         mine = [ticket for ticket in tickets if ticket.node == f"n{number:03d}"]
         wanted = {_category(kind) for kind in broken_at(faults, number, now)}
@@ -74,9 +76,33 @@ async def _check(state: Path, seed: int, nodes: int, now: int) -> Counter[str]:
     assert not [ticket for ticket in tickets if ticket.node in healthy], "a ticket for a healthy machine"
     # Closed at once: a connection that lingers in this process would share its file locks with the next opening.
     with closing(sqlite3.connect(state / "store.db")) as database:
-        kinds = Counter(kind for (kind,) in database.execute("SELECT kind FROM ticket_moves"))
+        moves = list(database.execute("SELECT kind, ticket, run FROM ticket_moves"))
+    kinds = Counter(kind for kind, _, _ in moves)
     assert kinds["open"] == len(tickets), "a ticket was lost"
+    unseen = [move for move in moves if move[0] == "verify" and not _looked(move[1], move[2], tickets, faults)]
+    assert unseen == [], "a ticket was closed by somebody's word, or while its part was broken"
+    seen = {(fault.node, _category(fault.kind)) for fault in faults if any(fault.there(n) for n in range(now + 1))}
+    have = {(int(ticket.node[1:]), ticket.category.value) for ticket in tickets}
+    assert seen == have, "a fault that was seen has no ticket, or a ticket no fault"
+    kinds.update({"tickets twice": len(twice), "closed unseen": len(unseen), "tickets lost": len(seen - have)})
     return kinds
+
+
+def _looked(number: int, run: str, tickets: Sequence[Ticket], faults: tuple[Fault, ...]) -> bool:
+    """True if it was closed in a round of looking, in which nothing of its kind was broken on its node."""
+    ticket = next(ticket for ticket in tickets if ticket.id == f"T-{number:04d}")
+    what, _, count = run.partition("-")
+    if what != "round":
+        return False
+    broken = {_category(kind) for kind in broken_at(faults, int(ticket.node[1:]), int(count))}
+    same_kind = {_category(f.kind) for f in faults if f.node == int(ticket.node[1:])} & {ticket.category.value}
+    return bool(same_kind) and (ticket.category.value not in broken or _other_place(ticket, faults, int(count)))
+
+
+def _other_place(ticket: Ticket, faults: tuple[Fault, ...], now: int) -> bool:
+    """Two faults of one category at two places of a node have a ticket each."""
+    node = int(ticket.node[1:])
+    return len([f for f in faults if f.node == node and _category(f.kind) == ticket.category.value]) > 1
 
 
 def _category(kind: str) -> str:
