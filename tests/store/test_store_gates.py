@@ -7,7 +7,6 @@ import os
 import random
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -19,6 +18,7 @@ from provision.ports import Gates
 from provision.store.gates import gates_of
 from provision.store.journal import Store, open_store
 from provision.store.operators import operators_of
+from tests.store.conftest import Place
 
 
 class Time:
@@ -52,8 +52,8 @@ def time() -> Time:
 
 
 @pytest.fixture
-async def store(tmp_path: Path, time: Time) -> AsyncIterator[Store]:
-    one = open_store(tmp_path, now=time.now)
+async def store(place: Place, time: Time) -> AsyncIterator[Store]:
+    one = open_store(place.address, now=time.now)
     await one.start_run(run_of("r1", *(f"n{number}" for number in range(20))))
     yield one
     await one.close()
@@ -122,9 +122,9 @@ async def test_a_clock_that_is_set_back_keeps_nobody_waiting_for_a_year(store: S
     assert await gates.turn("r1", "n5", "reboots", 4, 60) == 0
 
 
-async def test_many_at_once_never_take_more_than_there_is(tmp_path: Path) -> None:
+async def test_many_at_once_never_take_more_than_there_is(place: Place) -> None:
     """Four processes' worth of connections race for seven slots, giving back and taking again."""
-    stores = [open_store(tmp_path) for _ in range(4)]
+    stores = [open_store(place.address) for _ in range(4)]
     most, limit = 0, 7
     for number, one in enumerate(stores):
         await one.start_run(run_of(f"r{number}", *(f"n{number}-{i}" for i in range(6))))
