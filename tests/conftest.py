@@ -19,6 +19,8 @@ SLOW = {
     "adapters/ssh/test_shell.py",
     "app/test_looking.py",
     "config/test_importer.py",
+    "engine/test_brakes.py",
+    "engine/test_state_machine.py",
     "config/test_inventory.py",
     "config/test_secrets.py",
     "playbooks/test_disks_property.py",
