@@ -66,7 +66,7 @@ _THINGS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("dimm", _words(r"DIMM|\bmemory\b(?! (?:of|on) GPU)|\bMEM_?\w?\d|\bECC\b")),
     ("nvswitch", _words(r"NV ?Switch|NVLink")),
-    ("gpu", _words(r"\bGPUs?\b|\bGPU[ _]?\w*\d|\bSXM\d?|accelerator|\bHGX\b|baseboard GPU")),
+    ("gpu", _words(r"(?<![A-Za-z])GPUs?(?![A-Za-z])|(?<![A-Za-z])SXM[ _]?\d|accelerator|\bHGX\b|baseboard GPU")),
     (
         "nic",
         _words(
@@ -82,7 +82,10 @@ _THINGS: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     ("cpu", _words(r"\bCPU|\bprocessors?\b|\bPROC[ _]?\d|CATERR|IERR|\bMCE?RR|machine check")),
-    ("intrusion", _words(r"chassis|intrusion|\bbezel\b|\bcover\b")),
+    (
+        "intrusion",
+        _words(r"chassis (?:intru|is open|is closed|lid|opened|closed)|intrusion|\bbezel\b|\bcover\b|\blid\b"),
+    ),
     ("watchdog", _words(r"watchdog")),
     (
         "bmc",
@@ -276,6 +279,8 @@ def said(line: str, part: PartKind | None = None) -> dict[str, str]:
     """
     head = line[:MAX_LINE]
     thing = _thing(head, part)
+    if thing in {None, "system"} and _NOTED.match(head):
+        return {"thing": "system", "state": "info"}
     if thing in {None, "system"} and _MANAGED.search(head) and not (_CLEAR.search(head) or _INFO.search(head)):
         return {"thing": "managed", "state": "failed"}
     if thing is None:

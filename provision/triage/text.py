@@ -146,6 +146,7 @@ _BITS = {"seat": (8, 9, 12, 16, 17, 24, 28), "signal": (21, 22), "ecc": (4, 5), 
 
 # How many are there and how many should be: people and tools write it in either order.
 _WANTED = r"(?:expect\w*|want\w*|profile\w*|should (?:be|have|see)|inventory|plan\w*)"
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 _COUNTS = (
     re.compile(
         rf"(?i)(?<![\w.])(?P<found>\d{{1,5}})(?: \w+){{0,4}}[,;] (?:but )?(?P<wanted>\d{{1,5}})(?: \w+)? {_WANTED}\b"
@@ -183,8 +184,9 @@ def decode(line: str) -> dict[str, Value]:
         for meaning, places in _BITS.items():
             if any(bits >> place & 1 for place in places):
                 return {"nvlink": meaning}
+    plain = _THOUSANDS.sub("", line)
     for pattern in _COUNTS:
-        if found := pattern.search(line):
+        if found := pattern.search(plain):
             here, wanted = int(found["found"]), int(found["wanted"])
             return {"found": here, "wanted": wanted, "short": here < wanted}
     return {}

@@ -63,7 +63,7 @@ ROWS = [
     ("NVRM: GPU at PCI:0000:83:00: GPU-1f", "gpu", "0000:83:00"),
     ("Unable to determine the device handle for GPU0000:A1:00.0", "gpu", "0000:A1:00.0"),
     ("GPU 4 is not detected", "gpu", "GPU 4"),
-    ("GPU_SXM_3 has errors in SXM5", "gpu", "SXM5"),
+    ("GPU_SXM_3 has detected errors", "gpu", "SXM_3"),
     ("SXM5 fault", "gpu", "SXM5"),
     ("nvidia-nvswitch2: SXid (PCI:0000:07:00.0): 14017, Fatal", "nvswitch", "0000:07:00.0"),
     ("NVSwitch 2 is unreachable", "nvswitch", "NVSwitch 2"),
