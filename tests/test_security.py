@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,12 @@ SHELLS = {
 RUNS_DATA = {"eval", "exec", "pickle.load", "pickle.loads", "marshal.loads", "yaml.load", "yaml.unsafe_load"}
 
 
-def _calls() -> Iterator[tuple[str, ast.Call, str]]:
+@cache
+def _calls() -> tuple[tuple[str, ast.Call, str], ...]:
+    return tuple(_read_calls())
+
+
+def _read_calls() -> Iterator[tuple[str, ast.Call, str]]:
     for path in sorted((ROOT / "provision").rglob("*.py")):
         for item in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(item, ast.Call):

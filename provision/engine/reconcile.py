@@ -21,6 +21,8 @@ UNKNOWN_PAUSE_S = 30.0
 # The rack's listing may be older than what was just written: so long, the node is read for itself.
 LISTING_S = 30.0
 FIRST_RETRY_S, LAST_RETRY_S = 5.0, 60.0
+# What is erased to be installed anew waits for its turn to be installed: a bad image must not empty a rack.
+DEPLOYMENT = "deployment"
 _BEFORE = frozenset({"discover", "preflight", "enlist"})
 _BLIND_FOR = {
     "commissioning": _BEFORE,
@@ -237,11 +239,12 @@ class Walk:
         context, admission = self._context, self._context.admission
         if (refusal := self._refusal(act)) is not None:
             return await self._halt(seen, refusal)
-        if not act.operation:
+        slot = act.operation or (DEPLOYMENT if act.erases and self.stage.name == "deploy" else "")
+        if not slot:
             await self._hold("")
-        elif not context.stopping and (full := await admission.try_hold(self.node, act.operation)):
+        elif not context.stopping and (full := await admission.try_hold(self.node, slot)):
             await self._waits(f"{act.step.name} waits for a slot: {full}", 0)
-            return Pause(0, slot=act.operation)
+            return Pause(0, slot=slot)
         if not context.stopping and (left_s := await self._turn_in(act)) > 0:
             return Pause(left_s / context.site.pace)
         if context.stopping:

@@ -99,6 +99,27 @@ async def test_a_bad_pdu_stops_its_feed_and_nothing_else(chunk: int) -> None:
         assert stopped[0].startswith("feed pdu-00a is stopped"), seed
 
 
+async def test_a_bad_image_does_not_empty_a_rack() -> None:
+    """A reimage erases no machine before the one that goes first has come through, and none where it is stopped."""
+    nodes = hall(random.Random(5), 1, 10)
+    lab = bench_of(nodes, Limits(deployments=4), max_fail=2)
+    assert set((await lab.outcomes()).values()) == {Outcome.READY}
+    for node in nodes:
+        await lab.journal.raise_epoch(node.name, why="asked")
+        lab.world.metal[node.name].deploy_fails = 9
+    ended = await lab.up(may_erase=frozenset(node.name for node in nodes))
+    erased = [name for name, metal in lab.world.metal.items() if metal.erasures]
+    assert len(erased) == 3, "one after another went first, until the rack was stopped"
+    kept = [end for name, end in ended.items() if name not in erased]
+    assert all("provision resume" in end.why for end in kept)
+
+    for metal in lab.world.metal.values():
+        metal.deploy_fails = 0
+    again = await lab.up(may_erase=frozenset(node.name for node in nodes))
+    assert {end.outcome for end in again.values()} == {Outcome.READY}, "a bench's book is its run's own"
+    assert all(metal.erasures == 1 for metal in lab.world.metal.values())
+
+
 async def test_what_the_failed_ones_share_is_said_and_a_resume_forgets_them() -> None:
     """Resumed after the repair: the rest goes on, and the old failures stop nobody a second time."""
     nodes = hall(random.Random(7), 1, 10)
