@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,52 +40,13 @@ from provision.store.gates import gates_of
 from provision.store.journal import Store, open_store
 from provision.store.wanted import wanted_of
 from provision.triage.desk import desk
-from tests.fakes import PROFILE, FakeClock, World, _metal, judge_simply, no_causes, tools_for
+from tests.fakes import PROFILE, World, _metal, judge_simply, no_causes, tools_for
 from tests.postgres import Server
+from tests.working import Busy, WorkClock
 
 PER_RACK = 32
 CONFIGURATIONS = (("sqlite", 1), ("postgresql", 1), ("postgresql", 2), ("postgresql", 4))
 MOST_SLOPE, MOST_MIB = 1.15, 400.0
-
-
-class WorkClock(FakeClock):
-    """Jumps only when nobody works, and a call of the store is work, though the event loop sees nothing of it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.at_work = 0
-
-    def _turn(self) -> None:
-        if self.at_work:
-            self._armed = False
-        else:
-            super()._turn()
-
-    async def working(self, call: Awaitable[Any]) -> Any:
-        """The call's answer; time stands still until it is there."""
-        self.at_work += 1
-        try:
-            return await call
-        finally:
-            self.at_work -= 1
-            if not self.at_work:
-                self._arm()
-
-
-class Busy:
-    """A part of the store whose calls stop the clock; counts them by name."""
-
-    def __init__(self, inner: object, clock: WorkClock, counts: dict[str, int]) -> None:
-        self._inner, self._clock, self._counts = inner, clock, counts
-
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        method = getattr(self._inner, name)
-
-        async def call(*args: Any, **options: Any) -> Any:
-            self._counts[name] = self._counts.get(name, 0) + 1
-            return await self._clock.working(method(*args, **options))
-
-        return call
 
 
 class Counted:

@@ -13,6 +13,7 @@ from provision.stages import BRING_UP
 from provision.store import upkeep
 from provision.store.journal import open_store
 from tests.fakes import PROFILE, START, World, judge_simply, make_run, no_causes, rack, real_desk, tools_for
+from tests.working import Busy, WorkClock
 
 NODES, RUNS, EVERY = 12, 4, timedelta(days=30)
 # A site of 512 nodes in which every node is installed afresh each fortnight, and every tenth of these ends at a fault
@@ -38,11 +39,12 @@ async def test_a_year_of_a_site_stays_under_a_gigabyte(tmp_path: Path) -> None:
     for number in range(RUNS):
         began = START + number * EVERY
         world = World(nodes := rack(NODES))
+        world.clock = clock = WorkClock()
         store = open_store(tmp_path, now=lambda began=began, world=world: began + (world.clock.now() - START))  # type: ignore[misc]
         fleet = Fleet(
             stages=BRING_UP,
-            journal=store,
-            clock=world.clock,
+            journal=Busy(store, clock),  # type: ignore[arg-type]
+            clock=clock,
             site=Site(),
             judge=judge_simply,
             desk=real_desk(),
