@@ -50,8 +50,11 @@ def judge_by(
 
 
 def _read(item: Evidence) -> Evidence:
-    """A log entry that warns, with ``thing`` and ``state`` of its sentence for the rules on kinds."""
-    if word(item.source) not in LOGS - {"events"} or item.severity is Severity.INFO or not item.text:
+    """A grave log entry, with ``thing`` and ``state`` of its sentence for the rules on kinds.
+
+    Without a rule it would be an unknown; what only warns is left to the sensors.
+    """
+    if word(item.source) not in LOGS - {"events"} or item.severity is not Severity.CRITICAL or not item.text:
         return item
     told = said(f"{item.code or ''} {item.text}".strip(), item.part.kind)
     return replace(item, values={**told, **item.values}) if told else item
