@@ -386,7 +386,11 @@ def _add_bios_macs(drafts: list[Draft], bios: Mapping[str, Any], pattern: str) -
 
 def _place(drafts: list[Draft]) -> None:
     """Make names and locators tell the ports apart."""
-    for draft in drafts:
+    names: set[str] = set()
+    for number, draft in enumerate(drafts):
+        if draft.name in names:  # functions without an id of their own
+            draft.name = f"{draft.name}/{bare(draft.mac) if draft.mac else number}"
+        names.add(draft.name)
         draft.locator = draft.locator or draft.name
     seen: dict[str, int] = {}
     for draft in drafts:

@@ -151,6 +151,15 @@ def older_names() -> Tree:
     return tree
 
 
+def functions_without_ids() -> Tree:
+    """Two functions of one card that say nothing of themselves but an address."""
+    card = f"{CARDS}/1"
+    tree = _maker("Generic") | _below(CHASSIS, "1") | _card(card, functions=[_function("a", A), _function("b", B)])
+    for name in ("a", "b"):
+        del tree[f"{card}/NetworkDeviceFunctions/{name}"]["Id"]
+    return tree
+
+
 def what_is_no_port() -> Tree:
     """The BMC's USB NIC, a DPU's pipe, bonds and VLANs beside two ports; one VLAN repeats its port's address."""
     more = (
@@ -189,6 +198,7 @@ SHAPES: list[tuple[Callable[[], Tree], dict[str, str], str]] = [
     (boards_beside_the_chassis, {A: "ethernet", B: "ethernet"}, "Chassis/IO_Board_1"),
     (slots_in_hpe_s_own_list, {A: "ethernet", B: "ethernet"}, ""),
     (older_names, {A: "ethernet", B: "ethernet", C: "current"}, ""),
+    (functions_without_ids, {A: "ethernet", B: "ethernet"}, ""),
     (what_is_no_port, {A: "ethernet", B: "ethernet"}, ""),
     (one_of_three_is_gone, {A: "ethernet", C: "ethernet"}, "NIC.Slot.4-1-1"),
 ]
@@ -208,7 +218,8 @@ async def test_every_port_is_counted_once_and_nothing_else(
     harvest = await client(peer.node()).harvest()
     assert _counted(harvest) == wanted
     assert len([port for port in harvest.ports if port.mac]) == len({port.mac for port in harvest.ports if port.mac})
-    assert len({port.locator for port in harvest.ports}) == len(harvest.ports)
+    assert len({port.locator for port in harvest.ports}) == len({port.name for port in harvest.ports})
+    assert len({port.name for port in harvest.ports}) == len(harvest.ports)
     assert [one.where for one in harvest.gaps if not one.where.endswith(gap)] == [], harvest.gaps
     assert bool(harvest.gaps) == bool(gap)
     assert peer.writes == []
