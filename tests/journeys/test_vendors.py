@@ -36,6 +36,7 @@ async def test_a_machine_of_each_maker_becomes_ready(family: str, site_of: Start
     assert site.writes() == writes, "a node that is ready got a write"
 
 
+@pytest.mark.soak
 async def test_the_job_that_a_bmc_makes_of_the_override_costs_a_start_and_no_repair(site_of: Start) -> None:
     """R16: said in the history, never cleared; every boot has its own."""
     site = await site_of(power_by="provision", faults=[(NODE, "bmc_sick:override_makes_job")])
