@@ -6,11 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from provision.model.finding import Category
+from provision.model.node import Node
+from provision.model.profile import DiskRule, Profile
+from provision.stages.accept import parse_checks
+from provision.triage.judge import judge
 from tests.lab.zfs_guest import DRIVES, Guest, missing
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
@@ -21,16 +27,16 @@ SITE = """
   hosts: all
   gather_subset: [min]
   become: true
-  roles: [zfs]
+  roles: [@role@]
 """
 
 
 class Run:
-    """What one run of the role did."""
+    """What one run of a role did."""
 
-    def __init__(self, guest: Guest, **more: Any) -> None:
+    def __init__(self, guest: Guest, *, role: str = "zfs", **more: Any) -> None:
         site = guest.folder / "site.yml"
-        site.write_text(SITE)
+        site.write_text(SITE.replace("@role@", role))
         wanted = {
             "zfs_expected_drives": DRIVES,
             "zfs_min_bytes": 5 * 10**8,
@@ -85,6 +91,13 @@ def test_a_pool_lives_through_a_pulled_drive_and_a_new_system(guest: Guest) -> N
     assert not pulled.ok
     assert "drive D3 of bay 3 is missing" in pulled.text, pulled.text
     assert Run(guest, zfs_degraded_ok=1).changed == 0
+    checked = Run(guest, role="verify", verify_checks=["zpool"], verify_zpools=["tank"], verify_stack={})
+    assert "drive D3 in bay 3 is" in checked.text, checked.text
+    report = guest.ssh("provision-check || test $? = 1").stdout
+    profile = Profile("lab", image="bookworm", boot_disk=DiskRule())
+    seen = parse_checks("guest", report, datetime.now(UTC))
+    (finding,) = judge(Node("guest", "lab", "127.0.0.1", "lab"), profile, seen, (), datetime.now(UTC)).findings
+    assert (finding.category, finding.part.locator) == (Category.NVME, "Bay 3"), report
 
     guest.new_drive("N3")
     guest.insert("N3", bay=3)
