@@ -54,12 +54,20 @@ def judge_text(
 
 
 def _about_the_one_part(findings: Sequence[Finding], evidence: Sequence[Evidence]) -> list[Finding]:
-    """The findings, with the place that the first lacks where all lines together name one part only."""
+    """The findings, the first with a place as the text prints it.
+
+    It lacks one where no rule named a part: then the one part that all lines together name. And a name that we made
+    (``PSU 1`` of "power supply 1") gives way to the same part's name in another line (``PSU.Slot.1``).
+    """
     named = {label(e.part.locator): e.part for e in evidence if e.part.kind is not PartKind.NODE}
     first = findings[0]
-    if first.part.kind is not PartKind.NODE or len(named) != 1:
-        return list(findings)
-    return [replace(first, part=next(iter(named.values()))), *findings[1:]]
+    if first.part.kind is PartKind.NODE and len(named) == 1:
+        return [replace(first, part=next(iter(named.values()))), *findings[1:]]
+    if first.part.kind is PartKind.PSU and not any(first.part.locator in e.text for e in evidence):
+        same = [e.part for e in evidence if label(e.part.locator) == label(first.part.locator)]
+        printed = [part for part in same if any(part.locator in e.text for e in evidence if e.source != "text/context")]
+        return [replace(first, part=printed[0]) if printed else first, *findings[1:]]
+    return list(findings)
 
 
 def _place(finding: Finding, rules: dict[str, Rule]) -> tuple[bool, bool, bool]:

@@ -41,6 +41,7 @@ _INLINE: tuple[tuple[PartKind, re.Pattern[str]], ...] = (
     (PartKind.DRIVE, re.compile(r"(?i)(?P<name>\b(?:drive )?bay[ :#]?\d{1,3})\b")),
     (PartKind.DRIVE, re.compile(r"(?i)(?P<name>\b(?:drive|disk|SSD|NVMe)(?: slot)?[ #_]\d{1,3})\b")),
     (PartKind.FAN, re.compile(r"(?i)(?P<name>(?<![A-Za-z])(?:sys(?:tem)? ?)?fan(?: ?mod\w*)?[ _]?\d{1,2}[A-D]?)\b")),
+    (PartKind.CABLE, re.compile(r"(?i)(?P<name>\b(?:backplane|riser|PSB|mezzanine)[ _]?\d{1,2})\b")),
     (PartKind.NVSWITCH, re.compile(r"(?i)(?P<name>\bnv ?switch[ _]?\d)\b")),
     (PartKind.GPU, re.compile(r"(?P<name>(?<![A-Za-z])GPU[ _]?\d{1,2}|(?<![A-Za-z])SXM[ _]?\d{1,2})(?![\w:])")),
     (PartKind.NIC, re.compile(r"\b(?P<name>mlx5_\d+)\b")),

@@ -74,6 +74,8 @@ ROWS = [
     ("tg3 0000:02:00.0 eno1: Link is down", "port", "eno1"),
     ("ice 0000:31:00.0 ens1f0: NIC Link is Down", "port", "ens1f0"),
     ("bond0: no response", "port", "bond0"),
+    ("Comm Error: Backplane 0", "cable", "Backplane 0"),
+    ("board riser 2 is not connected", "cable", "riser 2"),
     ("A bus fatal error was detected at slot 31.", "pcie", "slot 31"),
     ("PCIe Slot 7 link training failed", "pcie", "PCIe Slot 7"),
     ("pcieport 0000:64:01.0: AER: error", "pcie", "0000:64:01.0"),
