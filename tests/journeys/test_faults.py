@@ -14,6 +14,8 @@ import pytest_asyncio
 from provision.sim.run import start_fleet
 from tests.journeys.conftest import Answer, Site, Start
 
+# A busy machine takes minutes for the fleet that all tests of this file share.
+pytestmark = pytest.mark.timeout(400)
 NODE = "gpu-12-01"
 
 

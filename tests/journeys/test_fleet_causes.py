@@ -19,6 +19,8 @@ from provision.sim.run import start_fleet
 from provision.store.journal import open_store
 from tests.journeys.conftest import Answer, Site
 
+# A busy machine takes minutes for the fleet that all tests of this file share.
+pytestmark = pytest.mark.timeout(400)
 DARK = [f"gpu-12-{n:02}" for n in range(1, 9)]
 SWAPPED = ["gpu-13-01", "gpu-13-02"]
 UPDATED = [*(f"gpu-13-{n:02}" for n in range(5, 9)), *(f"gpu-14-{n:02}" for n in range(1, 9))]

@@ -15,6 +15,8 @@ import pytest_asyncio
 from provision.sim.run import start_fleet
 from tests.journeys.conftest import Site
 
+# A busy machine takes minutes for the fleet that all tests of this file share.
+pytestmark = pytest.mark.timeout(400)
 RACKS, PER_RACK = 4, 8
 
 
