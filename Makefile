@@ -4,6 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready-$(shell cat requirements-dev.txt pyproject.toml 2>/dev/null | sha256sum | cut -c1-12)
 
+# Every command of the tests is a process of its own: without its compiled modules each would start in twice the time.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: score setup check test demo lab bench-engine bench-fleet bench-harvest bench-configure soak clean lock lint fast
 .DEFAULT_GOAL := help
 

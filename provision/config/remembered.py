@@ -2,8 +2,8 @@
 
 It costs half a second of every command and minutes for thousands of nodes. The key is the content of every file of the
 inventory, so a changed byte asks Ansible again. What is not only files is never remembered: scripts, plugins, an
-``ansible.cfg`` of the user's own. Neither is anything whose files are encrypted as a whole, for Ansible prints it in
-clear.
+``ansible.cfg`` that has a say in how inventories are read. Neither is anything whose files are encrypted as a whole,
+for Ansible prints it in clear.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-from provision.config.listing import Done, environment, is_configured, run_ansible
+from provision.config.listing import Done, configuration, environment, is_configured, run_ansible
 
 _KEPT = 64
 _LARGEST = 64 * 1024 * 1024
@@ -70,6 +70,8 @@ def _key(path: Path, argv: tuple[str, ...]) -> str | None:
     told = sorted((name, value) for name, value in environment().items() if name not in {"PATH", "HOME", "TMPDIR"})
     digest = hashlib.sha256(repr((_FORMAT, version("ansible-core"), str(path.absolute()), argv, told)).encode())
     size = 0
+    if (settings := configuration()) is not None:
+        digest.update(settings.read_bytes())
     for file in _files(path):
         content = file.read_bytes()
         size += len(content)

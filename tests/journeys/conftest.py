@@ -77,6 +77,7 @@ class Site:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=plain | (env or {}),
+            cwd=self.fleet.inventory.parent,  # an operator's own folder, not the checkout with its ansible.cfg
             start_new_session=True,
         )
 
