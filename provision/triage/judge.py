@@ -79,14 +79,17 @@ def weigh(node: Node, evidence: Sequence[Evidence], rules: Sequence[Rule]) -> tu
     scene = Scene(node, evidence)
     groups: dict[tuple[Category, str], list[Hit]] = {}
     places: dict[tuple[Category, str], str] = {}
-    spoken: set[int] | None = None
+    first = [rule for rule in rules if not rule.last]
+    spoken: dict[int, bool] = {}
     for rule in sorted(rules, key=lambda rule: rule.last):
-        if rule.last and spoken is None:
-            first = [other for other in rules if not other.last]
-            spoken = {id(item) for item in evidence if any(scene.speaks(other, item) for other in first)}
         for hit in scene.hits(rule):
-            if rule.last and spoken is not None and id(hit.evidence) in spoken:
-                continue
+            if rule.last:
+                # Asked for the few lines that such a rule hits, not for all: it is every rule against every line.
+                item = hit.evidence
+                if id(item) not in spoken:
+                    spoken[id(item)] = any(scene.speaks(other, item) for other in first)
+                if spoken[id(item)]:
+                    continue
             place = fill(rule.locator, hit.words)
             key = (rule.category, label(place))
             groups.setdefault(key, []).append(hit)

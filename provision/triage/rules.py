@@ -243,6 +243,10 @@ def parse_rule(raw: Any, file: str, number: int) -> Rule:
     )
 
 
+# Both are safe; that of libyaml reads our own rules in a tenth of the time, which every bring-up pays.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 def parse_rules(files: Iterable[tuple[str, str]]) -> tuple[Rule, ...]:
     """Read (file name, YAML text) pairs; a later file's rule replaces an earlier one of the same id.
 
@@ -252,7 +256,7 @@ def parse_rules(files: Iterable[tuple[str, str]]) -> tuple[Rule, ...]:
     merged: dict[str, Rule] = {}
     for file, text in files:
         try:
-            rows = yaml.safe_load(text)
+            rows = yaml.load(text, Loader=_LOADER)  # noqa: S506 - one of the two safe ones
         except yaml.YAMLError as error:
             raise RuleError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
         if not isinstance(rows, list):
