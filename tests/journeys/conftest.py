@@ -15,13 +15,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from provision.sim.run import Fleet, start_fleet
+from tests.journeys.warm import Warm
 
 DEADLINE_S = 100
+WARM = Warm()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,27 +65,47 @@ class Site:
         self.fleet = fleet
         self.world = fleet.world
         self.state = state
+        self.from_scratch = False
+        """Start every command as an operator's shell does; otherwise those that run to their end are forked."""
+
+    def _typed(self, argv: tuple[str, ...], env: dict[str, str] | None) -> tuple[list[str], dict[str, str], Path]:
+        """Arguments, environment and folder of a command: an operator's own, not the checkout with its ansible.cfg."""
+        plain = {key: value for key, value in os.environ.items() if not key.startswith(("PROVISION_", "ANSIBLE_"))}
+        where = () if argv[0] == "sim" else ("-i", str(self.fleet.inventory), "--state", str(self.state))
+        return [*argv, *where], plain | (env or {}), self.fleet.inventory.parent
 
     async def start(self, *argv: str, env: dict[str, str] | None = None) -> asyncio.subprocess.Process:
         """Begin a command; the caller waits for it or kills it."""
-        plain = {key: value for key, value in os.environ.items() if not key.startswith(("PROVISION_", "ANSIBLE_"))}
-        where = () if argv[0] == "sim" else ("-i", str(self.fleet.inventory), "--state", str(self.state))
+        typed, environment, folder = self._typed(argv, env)
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "provision",
-            *argv,
-            *where,
+            *typed,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=plain | (env or {}),
-            cwd=self.fleet.inventory.parent,  # an operator's own folder, not the checkout with its ansible.cfg
+            env=environment,
+            cwd=folder,
             start_new_session=True,
         )
 
     async def provision(self, *argv: str, env: dict[str, str] | None = None) -> Answer:
         """Run a command to its end. A traceback in its output fails the test, whatever it was."""
+        answer = await (self._from_scratch if self.from_scratch else self._forked)(argv, env)
+        # A failed script on a machine may well print a traceback; ours would stand on stderr at the start of a line.
+        assert not any(line.startswith("Traceback") for line in answer.err.splitlines()), answer.err
+        assert "this is a bug of ours" not in answer.err, answer.err
+        return answer
+
+    async def _forked(self, argv: tuple[str, ...], env: dict[str, str] | None) -> Answer:
+        typed, environment, folder = self._typed(argv, env)
+        with TemporaryDirectory() as place:
+            out, err = Path(place, "out"), Path(place, "err")
+            status = await WARM.run(typed, environment, folder, out, err, DEADLINE_S)
+            return Answer(status, *(_read(path) for path in (out, err)))
+
+    async def _from_scratch(self, argv: tuple[str, ...], env: dict[str, str] | None) -> Answer:
         process = await self.start(*argv, env=env)
         try:
             out, err = await asyncio.wait_for(process.communicate(), DEADLINE_S)
@@ -90,11 +113,7 @@ class Site:
             kill(process)
             await process.wait()
             raise
-        answer = Answer(process.returncode or 0, out.decode(), err.decode())
-        # A failed script on a machine may well print a traceback; ours would stand on stderr at the start of a line.
-        assert not any(line.startswith("Traceback") for line in answer.err.splitlines()), answer.err
-        assert "this is a bug of ours" not in answer.err, answer.err
-        return answer
+        return Answer(process.returncode or 0, out.decode(), err.decode())
 
     async def bringup(self, target: str = "all") -> Answer:
         """`provision bringup TARGET --output json`."""
@@ -115,6 +134,10 @@ class Site:
     def writes(self) -> int:
         """Writes that all machines have received so far."""
         return sum(sum(machine.writes.values()) for machine in self.world.machines.values())
+
+
+def _read(path: Path) -> str:
+    return path.read_text("utf-8")
 
 
 def kill(process: asyncio.subprocess.Process) -> None:

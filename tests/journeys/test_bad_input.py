@@ -24,18 +24,16 @@ from tests.journeys.conftest import DEADLINE_S, Answer, Site, Start, kill
 ONE, TWO = "gpu-12-01", "gpu-12-02"
 
 
-class Bare:
+class Bare(Site):
     """Commands over an inventory without a fleet: nothing may get as far as a BMC."""
 
     fleet: Any
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path) -> None:  # a fleet is an inventory and a world; here is only the inventory
         self.inventory = folder / "inventory"
         self.state = folder / "state"
         self.fleet = self
-
-    start = Site.start
-    provision = Site.provision
+        self.from_scratch = False
 
     def write(self, hosts: dict[str, Any], **changes: Any) -> None:
         """A site of two nodes, with ``changes`` laid over its hosts file."""

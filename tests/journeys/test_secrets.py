@@ -67,6 +67,7 @@ def test_the_search_finds_what_is_there() -> None:
 @pytest.mark.parametrize("output", ["json", "text"])
 async def test_no_secret_is_anywhere(output: str, site_of: Start, tmp_path: Path) -> None:
     site: Site = await site_of(nodes=2, faults=[(FAULTY, "psu_cord_out:2")], power_by="maas")
+    site.from_scratch = True  # a command line shows what was typed
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     printed: list[bytes] = []

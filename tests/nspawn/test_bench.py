@@ -14,7 +14,7 @@ import pytest
 from nspawn_hosts import Lab
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.nspawn, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.nspawn, pytest.mark.lab, pytest.mark.timeout(180)]
 
 
 def left_of(tag: str) -> list[str]:
