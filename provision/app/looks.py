@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from provision.app.wiring import Wiring
@@ -19,6 +19,7 @@ from provision.model.run import NodeState, Run
 from provision.model.ticket import Ticket
 from provision.report.plain import sentence
 from provision.report.text import duration
+from provision.store.operators import operators_of
 
 Result = TypeVar("Result")
 WIDTH = 64  # BMCs looked at side by side
@@ -167,42 +168,45 @@ async def status(wiring: Wiring, nodes: Sequence[Node]) -> list[dict[str, Any]]:
     for ticket in await wiring.store.tickets(open_only=True):
         for name in {ticket.node, *ticket.nodes} if not ticket.held_by else ():
             tickets.setdefault(name, []).append(ticket)
-    alive = {run.id: run for run, ended in await wiring.store.runs(limit=50) if ended is None}
+    at_work = await operators_of(wiring.store).holders([node.name for node in nodes])
+    holders = {name: run for run in at_work.values() for name in run.nodes}
     now = wiring.clock.now()
     rows = []
     for node in nodes:
-        state, open_ones = states.get(node.name), tickets.get(node.name, [])
+        state, open_ones, holder = states.get(node.name), tickets.get(node.name, []), holders.get(node.name)
         rows.append(
             {
                 "node": node.name,
                 "rack": node.rack,
-                "outcome": _outcome(state, alive),
+                "outcome": _outcome(state, holder),
                 "stage": state.stage if state else "",
                 "since": f"{duration((now - state.since).total_seconds())} ago" if state else "",
                 "since_utc": state.since.isoformat() if state else None,
                 "why": state.why if state else "never looked at",
-                "next": _next(node, state, alive, open_ones),
+                "next": _next(node, state, holder, open_ones),
                 "tickets": [ticket.id for ticket in open_ones],
             }
         )
     return rows
 
 
-def _outcome(state: NodeState | None, alive: Mapping[str, Run]) -> str:
+def _outcome(state: NodeState | None, holder: Run | None) -> str:
     if state is None:
         return "unknown"
     if state.outcome is not None:
         return state.outcome.value
-    return state.what if state.run in alive else Outcome.INTERRUPTED.value
+    return state.what if holder is not None and holder.id == state.run else Outcome.INTERRUPTED.value
 
 
-def _next(node: Node, state: NodeState | None, alive: Mapping[str, Run], tickets: Sequence[Ticket]) -> str:
+def _next(node: Node, state: NodeState | None, holder: Run | None, tickets: Sequence[Ticket]) -> str:
+    """``holder`` is the run that is at work and has the node, also before it has come to it."""
     again = f"provision bringup {node.name}"
+    if holder is not None and (state is None or state.outcome is None or state.since < holder.started_at):
+        return f"goes on in run {holder.id} of {holder.who}"
     if state is None:
         return again
     if state.outcome is None:
-        run = alive.get(state.run)
-        return f"goes on in run {run.id} of {run.who}" if run else f"the run ended in the middle: {again}"
+        return f"the run ended in the middle: {again}"
     if state.outcome is Outcome.READY:
         return f"given back to MAAS: {again}" if state.stage == "release" else "nothing"
     if state.outcome is Outcome.NEEDS_HANDS and tickets:

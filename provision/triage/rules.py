@@ -256,7 +256,7 @@ def parse_rules(files: Iterable[tuple[str, str]]) -> tuple[Rule, ...]:
     merged: dict[str, Rule] = {}
     for file, text in files:
         try:
-            rows = yaml.load(text, Loader=_LOADER)  # noqa: S506 - one of the two safe ones
+            rows = _LOADER(text).get_single_data()
         except yaml.YAMLError as error:
             raise RuleError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
         if not isinstance(rows, list):

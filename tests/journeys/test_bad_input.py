@@ -307,6 +307,22 @@ async def test_two_runs_over_one_rack(site_of: Start) -> None:
     assert site.world.by_name(ONE).deployed_count == 1
 
 
+async def test_a_killed_run_is_not_said_to_go_on(site_of: Start) -> None:
+    site: Site = await site_of(nodes=1, faults=[(ONE, "bmc_busy:3600")])
+    first = await site.start("bringup", "rack-12", "--output", "json")
+    assert first.stdout is not None
+    async with asyncio.timeout(DEADLINE_S):
+        async for line in first.stdout:
+            if json.loads(line).get("node") == ONE:
+                break
+    kill(first)
+    await first.wait()
+    (row,) = (await site.provision("status", "--offline", "--output", "json")).json
+    assert row["outcome"] in {"interrupted", "unknown"}
+    assert "goes on in run" not in row["next"]
+    assert f"provision bringup {ONE}" in row["next"]
+
+
 async def test_ctrl_c_once_says_what_goes_on_and_the_same_command_finishes(site_of: Start) -> None:
     site: Site = await site_of(nodes=2, speed=300.0)
     process = await site.start("bringup", "all", "--output", "json")
