@@ -23,8 +23,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from provision.adapters.redfish.process import ready_for_many_connections
 from provision.app.clock import SystemClock
-from provision.app.process import ready_for_many_connections
 from provision.app.runs import new_run
 from provision.engine.fleet import Fleet
 from provision.engine.worker import Worker

@@ -11,7 +11,7 @@ from typing import Any
 from client_lab import Report, job
 
 from provision.adapters.redfish.bmc import RedfishBmc
-from provision.app.process import ready_for_many_connections
+from provision.adapters.redfish.process import ready_for_many_connections
 from provision.errors import ProvisionError
 from provision.model.node import Node
 from provision.model.profile import BootMethod
