@@ -13,6 +13,7 @@ class BmcLimits:
     retries, ``logout_s`` the goodbye. ``connections`` is also the number of requests in flight. ``pause_s`` is the
     wait before a read is repeated where the BMC names none. ``allow_basic`` lets a run go on without a session when
     the BMC's table is full. ``conflict_s`` is how long a button is pressed against a 409 after power-off.
+    ``contact_gap_s`` lies between the first requests of one process to different BMCs.
     """
 
     connect_s: float = 10.0
@@ -25,3 +26,4 @@ class BmcLimits:
     pages: int = 40
     conflict_s: float = 60.0
     allow_basic: bool = True
+    contact_gap_s: float = 0.001

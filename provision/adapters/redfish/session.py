@@ -17,6 +17,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from provision.adapters.redfish import login
 from provision.adapters.redfish.answers import Answer, Json, error_from, is_error
+from provision.adapters.redfish.contacts import CONTACTS
 from provision.adapters.redfish.limits import BmcLimits
 from provision.adapters.redfish.own_sessions import OwnSession, OwnSessions
 from provision.adapters.redfish.pinning import CappedResponse, PinCheck
@@ -217,6 +218,7 @@ class RedfishSession:
         try:
             if self._http is None:
                 self._start_http()
+                await CONTACTS.turn(self.limits.contact_gap_s)
             await self._read_root()
             await self._turn.take()
             self._ticket = await self._log_in()
